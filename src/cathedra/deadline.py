@@ -2,7 +2,7 @@
 
 A computation that a user can make long gets an `Interruption` and calls it often. `Interruption` ends a computation at
 its deadline and makes it pause, so that other threads can run; a `TimeSlice` ends it as soon as it is too long for the
-event loop. `cathedra.offload` runs computations with both.
+event loop. `cathedra.offload` runs computations with both. A `CPULimit` bounds the processor time of CEL expressions.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ answers a connection in 0.5 ms: beside a computation without pauses it takes 8.4
 
 thread_time: Final[Callable[[], float]] = getattr(time, "thread_time", time.process_time)
 """Processor time of the calling thread in seconds. WebAssembly has one thread and no clock of its own for it."""
+_BETWEEN: Final = 0.02
+"""Seconds between two readings of the processor time, which cost ten times as much as reading the clock."""
 
 
 class DeadlineExceeded(Exception):
@@ -115,3 +117,31 @@ class TimeSlice(Interruption):
             # half computed.
             raise TimeSliceOver
         return False
+
+
+class CPULimit:
+    """Returns True when more than ``seconds`` of the thread's processor time have passed since it was created.
+
+    Kubernetes' cost limits of CEL correspond to about a second of its own code. The same cost may take Python ten times
+    as long, and the server has one event loop. Processor time is counted, so a busy machine does not shorten the limit.
+    """
+
+    __slots__ = ("_cpu", "_end", "_monotonic", "_next")
+
+    def __init__(
+        self,
+        seconds: float = 1.0,
+        *,
+        cpu: Callable[[], float] = thread_time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cpu, self._monotonic = cpu, monotonic
+        self._end = cpu() + seconds
+        self._next = monotonic() + _BETWEEN
+
+    def __call__(self) -> bool:
+        now = self._monotonic()
+        if now < self._next:
+            return False
+        self._next = now + _BETWEEN
+        return self._cpu() > self._end

@@ -53,7 +53,7 @@ class PlayedFile:
         self._pending.append((offset, data))
 
     def truncate(self, size: int) -> None:
-        """Cut the file."""
+        """Shorten the file to ``size`` bytes, as far as programs see it."""
         del self.content[size:]
         self._pending.append((size, None))
 

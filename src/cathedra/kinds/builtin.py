@@ -70,7 +70,7 @@ class BuiltinKind(Generic[T]):
     categories: tuple[str, ...] = ()
     field_selectors: Mapping[str, Callable[[T], str]] = field(default_factory=dict)
     indexed_fields: tuple[str, ...] = ()
-    """As in `ResourceDefinition`."""
+    """Selectable fields that the API server indexes, as in `ResourceDefinition`."""
     counts_generation: bool = False
     """True if a changed spec increments ``metadata.generation``."""
     created_by_update: bool = False

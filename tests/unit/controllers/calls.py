@@ -79,220 +79,97 @@ class CallRecorder:
             raise
 
 
+EVENTS: Final = "create patch events"
+
+
 def _calls(*texts: str) -> frozenset[str]:
-    return frozenset(texts)
+    """Return the calls of texts that have several verbs and the resource of all of them."""
+    return frozenset(f"{verb} {text.split()[-1]}" for text in texts for verb in text.split()[:-1])
 
 
 CALLS: Final[Mapping[str, frozenset[str]]] = {
     "resourceclaim-controller": _calls(
-        "create events",
-        "patch events",
-        "get podgroups.scheduling.k8s.io",
-        "list podgroups.scheduling.k8s.io",
+        EVENTS,
+        "get list podgroups.scheduling.k8s.io",
         "patch podgroups.scheduling.k8s.io/status",
         "get pods",
         "patch pods/status",
-        "create resourceclaims.resource.k8s.io",
-        "delete resourceclaims.resource.k8s.io",
-        "list resourceclaims.resource.k8s.io",
-        "update resourceclaims.resource.k8s.io",
+        "create delete list update resourceclaims.resource.k8s.io",
         "update resourceclaims.resource.k8s.io/status",
     ),
     "device-taint-eviction-controller": _calls(
+        EVENTS,
         "list devicetaintrules.resource.k8s.io",
         "patch devicetaintrules.resource.k8s.io/status",
-        "create events",
-        "patch events",
-        "delete pods",
-        "get pods",
+        "delete get pods",
         "update pods/status",
     ),
     "resourcepoolstatusrequest-controller": _calls(
-        "delete resourcepoolstatusrequests.resource.k8s.io",
-        "update resourcepoolstatusrequests.resource.k8s.io/status",
+        "delete resourcepoolstatusrequests.resource.k8s.io", "update resourcepoolstatusrequests.resource.k8s.io/status"
     ),
     "job-controller": _calls(
-        "create events",
-        "patch events",
+        EVENTS,
         "list jobs.batch",
         "update jobs.batch/status",
-        "create pods",
-        "delete pods",
-        "list pods",
-        "patch pods",
-        "create podgroups.scheduling.k8s.io",
-        "list podgroups.scheduling.k8s.io",
-        "update podgroups.scheduling.k8s.io",
-        "create workloads.scheduling.k8s.io",
-        "list workloads.scheduling.k8s.io",
-        "update workloads.scheduling.k8s.io",
+        "create delete list patch pods",
+        "create list update podgroups.scheduling.k8s.io",
+        "create list update workloads.scheduling.k8s.io",
     ),
-    "cronjob-controller": _calls(
-        "update cronjobs.batch/status",
-        "create events",
-        "patch events",
-        "create jobs.batch",
-        "delete jobs.batch",
-        "get jobs.batch",
-        "list jobs.batch",
-    ),
-    "ttl-after-finished-controller": _calls(
-        "delete jobs.batch",
-        "get jobs.batch",
-    ),
-    "replicaset-controller": _calls(
-        "create events",
-        "patch events",
-        "create pods",
-        "delete pods",
-        "list pods",
-        "patch pods",
-        "update replicasets.apps/status",
-    ),
+    "cronjob-controller": _calls(EVENTS, "update cronjobs.batch/status", "create delete get list jobs.batch"),
+    "ttl-after-finished-controller": _calls("delete get jobs.batch"),
+    "replicaset-controller": _calls(EVENTS, "create delete list patch pods", "update replicasets.apps/status"),
     "replicationcontroller-controller": _calls(
-        "create events",
-        "patch events",
-        "create pods",
-        "delete pods",
-        "list pods",
-        "patch pods",
-        "update replicationcontrollers/status",
+        EVENTS, "create delete list patch pods", "update replicationcontrollers/status"
     ),
     "deployment-controller": _calls(
-        "get deployments.apps",
-        "update deployments.apps",
+        EVENTS,
+        "get update deployments.apps",
         "update deployments.apps/status",
-        "create events",
-        "patch events",
-        "create replicasets.apps",
-        "delete replicasets.apps",
-        "get replicasets.apps",
-        "list replicasets.apps",
-        "update replicasets.apps",
+        "create delete get list update replicasets.apps",
     ),
     "statefulset-controller": _calls(
-        "create controllerrevisions.apps",
-        "delete controllerrevisions.apps",
-        "list controllerrevisions.apps",
-        "update controllerrevisions.apps",
-        "create events",
-        "patch events",
-        "create persistentvolumeclaims",
-        "update persistentvolumeclaims",
-        "create pods",
-        "delete pods",
-        "list pods",
-        "patch pods",
-        "update pods",
+        EVENTS,
+        "create delete list update controllerrevisions.apps",
+        "create update persistentvolumeclaims",
+        "create delete list patch update pods",
         "update statefulsets.apps/status",
     ),
     "daemonset-controller": _calls(
-        "create controllerrevisions.apps",
-        "delete controllerrevisions.apps",
-        "list controllerrevisions.apps",
-        "update controllerrevisions.apps",
+        EVENTS,
+        "create delete list update controllerrevisions.apps",
         "update daemonsets.apps/status",
-        "create events",
-        "patch events",
-        "create pods",
-        "delete pods",
-        "list pods",
-        "patch pods",
+        "create delete list patch pods",
     ),
-    "endpointslice-controller": _calls(
-        "create endpointslices.discovery.k8s.io",
-        "delete endpointslices.discovery.k8s.io",
-        "list endpointslices.discovery.k8s.io",
-        "update endpointslices.discovery.k8s.io",
-        "create events",
-        "patch events",
-    ),
-    "node-lifecycle-controller": _calls(
-        "create events",
-        "patch events",
-        "update nodes",
-        "update nodes/status",
-        "update pods/status",
-    ),
-    "taint-eviction-controller": _calls(
-        "create events",
-        "patch events",
-        "delete pods",
-        "get pods",
-        "update pods/status",
-    ),
-    "pod-garbage-collector-controller": _calls(
-        "get nodes",
-        "delete pods",
-        "patch pods/status",
-    ),
-    "garbage-collector-controller": _calls(
-        "create events",
-        "delete *",
-        "get *",
-        "list *",
-        "patch *",
-    ),
-    "namespace-controller": _calls(
-        "deletecollection *",
-        "list *",
-        "update namespaces/finalize",
-        "update namespaces/status",
-    ),
-    "serviceaccount-controller": _calls(
-        "create serviceaccounts",
-    ),
-    "root-ca-certificate-publisher-controller": _calls(
-        "create configmaps",
-        "update configmaps",
-    ),
-    "clusterrole-aggregation-controller": _calls(
-        "update clusterroles.rbac.authorization.k8s.io",
-    ),
-    "resourcequota-controller": _calls(
-        "list *",
-        "update resourcequotas/status",
-    ),
-    "persistentvolume-protection-controller": _calls(
-        "list persistentvolumes", "update persistentvolumes", "watch persistentvolumes"
-    ),
+    "endpointslice-controller": _calls(EVENTS, "create delete list update endpointslices.discovery.k8s.io"),
+    "node-lifecycle-controller": _calls(EVENTS, "update nodes", "update nodes/status", "update pods/status"),
+    "taint-eviction-controller": _calls(EVENTS, "delete get pods", "update pods/status"),
+    "pod-garbage-collector-controller": _calls("get nodes", "delete pods", "patch pods/status"),
+    "garbage-collector-controller": _calls("create events", "delete get list patch *"),
+    "namespace-controller": _calls("deletecollection list *", "update namespaces/finalize", "update namespaces/status"),
+    "serviceaccount-controller": _calls("create serviceaccounts"),
+    "root-ca-certificate-publisher-controller": _calls("create update configmaps"),
+    "clusterrole-aggregation-controller": _calls("update clusterroles.rbac.authorization.k8s.io"),
+    "resourcequota-controller": _calls("list *", "update resourcequotas/status"),
+    "persistentvolume-protection-controller": _calls("list update watch persistentvolumes"),
     "persistentvolumeclaim-protection-controller": _calls(
-        "list persistentvolumeclaims",
-        "list pods",
-        "update persistentvolumeclaims",
-        "watch persistentvolumeclaims",
-        "watch pods",
+        "list update watch persistentvolumeclaims", "list watch pods"
     ),
     "podgroup-protection-controller": _calls(
-        "list compositepodgroups.scheduling.k8s.io",
-        "update compositepodgroups.scheduling.k8s.io",
-        "list podgroups.scheduling.k8s.io",
-        "update podgroups.scheduling.k8s.io",
+        "list update compositepodgroups.scheduling.k8s.io", "list update podgroups.scheduling.k8s.io"
     ),
-    "disruption-controller": _calls(
-        "create events",
-        "patch events",
-        "update poddisruptionbudgets.policy/status",
-        "patch pods/status",
-    ),
+    "disruption-controller": _calls(EVENTS, "update poddisruptionbudgets.policy/status", "patch pods/status"),
     "certificatesigningrequest-signing-controller": _calls(
-        "update certificatesigningrequests.certificates.k8s.io/status",
+        "update certificatesigningrequests.certificates.k8s.io/status"
     ),
     "certificatesigningrequest-approving-controller": _calls(
         "update certificatesigningrequests.certificates.k8s.io/approval",
         "create subjectaccessreviews.authorization.k8s.io",
     ),
-    "certificatesigningrequest-cleaner-controller": _calls(
-        "delete certificatesigningrequests.certificates.k8s.io",
-    ),
-    "bootstrap-signer-controller": _calls(
-        "update configmaps",
-    ),
-    "token-cleaner-controller": _calls(
-        "delete secrets",
-    ),
+    "certificatesigningrequest-cleaner-controller": _calls("delete certificatesigningrequests.certificates.k8s.io"),
+    "bootstrap-signer-controller": _calls("update configmaps"),
+    "token-cleaner-controller": _calls("delete secrets"),
     "validatingadmissionpolicy-status-controller": _calls(
-        "patch validatingadmissionpolicies.admissionregistration.k8s.io/status",
+        "patch validatingadmissionpolicies.admissionregistration.k8s.io/status"
     ),
 }
 """Every call that a controller makes with its own account, by the controller's name; ``*`` is every resource.

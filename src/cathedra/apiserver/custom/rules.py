@@ -26,6 +26,7 @@ from cathedra.apiserver.custom.goforms import rule_form
 from cathedra.apiserver.custom.schema import Correlated, Schema
 from cathedra.apiserver.custom.validation import MAX_ERRORS
 from cathedra.cel.fieldnames import escaped
+from cathedra.deadline import CPULimit
 from cathedra.offload import DeadlineExceeded
 
 Interrupted = Callable[[], bool]
@@ -112,9 +113,6 @@ class _Run:
     def __init__(self, interrupted: Interrupted) -> None:
         self.errors = ErrorList()
         self._left = BUDGET
-        # start-up time: CEL comes with the first rule
-        from cathedra.cel.interruption import CPULimit
-
         # Estimates bound the cost in steps, not in time: one step on a long text can take a second.
         used_up = CPULimit()
         self._interrupted: Interrupted = lambda: interrupted() or used_up()

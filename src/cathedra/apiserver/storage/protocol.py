@@ -226,4 +226,4 @@ class ExpiringStorage(Protocol):
         """
 
     def write(self, key: str, value: bytes | None, *, expected: int) -> Awaitable[int]:
-        """As `SharedStorage.write`."""
+        """Write or delete one key if its last revision is ``expected``, as `SharedStorage.write` does."""

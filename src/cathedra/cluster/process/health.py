@@ -43,7 +43,7 @@ class PathApplication(Protocol):
         """The paths that it serves."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one request."""
+        """Serve a request to one of the paths, as ASGI defines it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

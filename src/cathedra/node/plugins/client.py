@@ -72,7 +72,7 @@ class LimitedPlugin:
     """
 
     def __init__(self, plugin: PluginClient, *, timeout: float = CALL_TIMEOUT) -> None:
-        """``timeout`` in seconds."""
+        """``timeout`` is the limit of a call, in seconds."""
         self._plugin = plugin
         self._timeout = timeout
 

@@ -126,7 +126,7 @@ class CRISandboxes:
                 await self._endpoint.call("RemovePodSandbox", request)
             except CRIError as error:
                 # containerd goes on with the removal of a container whose call has been cancelled, and refuses a second
-                # one until it is done. An agent that stops has no later look at the node that would remove the sandbox.
+                # one until it is done. An agent that stops has no later pass that would remove the sandbox.
                 if _REMOVING not in str(error):
                     raise
                 await asyncio.sleep(seconds)
