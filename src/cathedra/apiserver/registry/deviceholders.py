@@ -17,14 +17,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
 from cathedra.allocation.supply.ledger import qualified
-from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.quantity import Quantity
-from cathedra.api.resource import Device, DeviceRequestAllocationResult, ResourceClaim, ResourceSlice
+from cathedra.api.resource import (
+    AllocationResult,
+    Device,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+    ResourceSlice,
+)
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import conflict
 from cathedra.apiserver.registry.storedobject import StoredObject, split_key
@@ -66,49 +72,55 @@ class DeviceHolders:
         """Of the pools from which something was allocated since their slices last changed. Made for each allocation,
         they would cost a walk over the pool."""
         for entry in claims.entries():
-            self._enter(entry.key, _held_by(entry.object))
+            self._enter(entry.key, _holding(entry.object.status.allocation))
         for entry in slices.entries():
             self._published.setdefault(_pool_of(entry.object), {})[entry.key] = None
         claims.observe(self._claim_changed)
         slices.observe(self._slice_changed)
 
-    def check(self, key: str, previous: StoredObject | None, claim: KubeObject) -> Collection[str]:
+    def check(self, key: str, previous: StoredObject | None, claim: Any) -> Collection[str]:
         """Compare a claim that is to be written with all others, and note its allocation as under way. Return the
         fences of the pools from which it allocates.
 
         Raises:
             StatusError: 409, another claim holds one of its devices, or they are more than their pool has.
         """
-        held = _held_by(claim)
         # No write of the claim is under way now. What is noted is of one that failed.
         self._under_way.pop(key, None)
-        # Fast path: most writes of a claim leave its allocation as it is.
-        if not held or (previous is not None and _held_by(previous.object) == held):
+        # Fast path: most writes of a claim leave its allocation as it is, and then share the object.
+        if claim.status.allocation is (None if previous is None else previous.object.status.allocation):
             return ()
-        for one in [one for one in self._under_way if one not in self._claims.under_way]:
-            del self._under_way[one]  # failed, and the claim was not written again
-        pools = dict.fromkeys((one.driver, one.pool) for one in held)
-        for pool in pools:
-            problem = self._problem(key, pool, [one for one in held if (one.driver, one.pool) == pool])
-            if problem:
+        held = _holding(claim.status.allocation)
+        if not held or (previous is not None and _holding(previous.object.status.allocation) == held):
+            return ()
+        for other in self._under_way.keys() - self._claims.under_way.keys():
+            del self._under_way[other]  # failed, and the claim was not written again
+        by_pool: dict[_Pool, list[DeviceRequestAllocationResult]] = {}
+        for one in held:
+            by_pool.setdefault((one.driver, one.pool), []).append(one)
+        for pool, own in by_pool.items():
+            if problem := self._problem(key, pool, own):
                 raise conflict(CLAIMS, split_key(key)[1], problem)
         self._under_way[key] = held
-        return [f"{FENCES}{driver}/{pool}" for driver, pool in pools]
+        return [f"{FENCES}{driver}/{name}" for driver, name in by_pool]
 
     def _problem(self, key: str, pool: _Pool, own: list[DeviceRequestAllocationResult]) -> str:
         supply = self._supply(pool)
-        others = {name: found for name in {one.device for one in own} if (found := self._others(key, pool, name))}
         for one in own:
             device = supply.devices.get(one.device)
-            for claim, results in others.get(one.device, {}).items() if device is not None else ():
+            if device is None:
+                continue
+            others = self._others(key, pool, one.device)
+            for claim, results in others.items():
                 if one.share_id is None or any(other.share_id is None for other in results):
                     return f"device {'/'.join((*pool, one.device))} is allocated to claim {claim}"
-            if device is not None and one.share_id is not None:
-                parts = [other for results in others.get(one.device, {}).values() for other in results]
+            if one.share_id is not None:
+                parts = [other for results in others.values() for other in results]
                 problem = _over_capacity(device, [*parts, *(mine for mine in own if mine.device == one.device)])
                 if problem:
                     return f"device {'/'.join((*pool, one.device))} {problem}"
-        return self._over_counters(key, pool, own)
+        # Only counters that slices publish are compared.
+        return self._over_counters(key, pool, own) if supply.counters else ""
 
     def _over_counters(self, key: str, pool: _Pool, own: list[DeviceRequestAllocationResult]) -> str:
         supply = self._supply(pool)
@@ -135,8 +147,9 @@ class DeviceHolders:
     def _others(self, key: str, pool: _Pool, device: str) -> dict[str, _Results]:
         """Return what claims other than ``key`` hold of a device, or will."""
         found = dict(self._held.get(pool, {}).get(device, {}))
+        place = (*pool, device)
         for claim, results in self._under_way.items():
-            if parts := tuple(one for one in results if (one.driver, one.pool, one.device) == (*pool, device)):
+            if parts := tuple([one for one in results if _place_of(one) == place]):
                 found[claim] = parts
         found.pop(key, None)
         return found
@@ -157,8 +170,12 @@ class DeviceHolders:
         key = change.entry.key
         # A later write of the claim may be under way soon, with which this note has nothing to do.
         self._under_way.pop(key, None)
-        before = () if change.previous is None else _held_by(change.previous.object)
-        after = () if change.deleted else _held_by(change.entry.object)
+        former = None if change.previous is None else change.previous.object.status.allocation
+        latter = None if change.deleted else change.entry.object.status.allocation
+        # Fast path: most changes of a claim are those of its other fields.
+        if former is latter:
+            return
+        before, after = _holding(former), _holding(latter)
         if before == after:
             return
         for one in before:
@@ -206,10 +223,12 @@ def guard_devices(tables: Tables) -> None:
         claims.check = DeviceHolders(claims, slices).check
 
 
-def _held_by(claim: Any) -> _Results:
+def _holding(allocation: AllocationResult | None) -> _Results:
     """Return the results that hold devices: admin access leaves a device free."""
-    allocation = claim.status.allocation
-    return () if allocation is None else tuple(one for one in allocation.devices.results if not one.admin_access)
+    return () if allocation is None else tuple([one for one in allocation.devices.results if not one.admin_access])
+
+
+_place_of: Final = attrgetter("driver", "pool", "device")
 
 
 def _pool_of(published: Any) -> _Pool:
