@@ -161,25 +161,13 @@ def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...], *, requ
     controller: OwnerReference | None = None
     shown: list[JSONObject] = []  # all owners; one list for all errors that show it
     for position, owner in enumerate(owners):
-        where = path.index(position) if requires else path
         version = owner.api_version
         # A text with two slashes is no group and version, so that it has no version either.
         has_version = version[-1:] not in ("", "/") and version.count("/") < 2
-        if requires and not version:
-            errors.required(where.child("apiVersion"), "must not be empty")
-        elif not has_version:
-            text = "must be <group>/<version> or <version>" if requires else "version must not be empty"
-            errors.invalid(where.child("apiVersion"), version, text)
-        for name, value in (("kind", owner.kind), ("name", owner.name), ("uid", owner.uid)):
-            if value:
-                continue
-            if requires:
-                errors.required(where.child(name), "must not be empty")
-            else:
-                errors.invalid(where.child(name), value, "must not be empty")
-        # Events expire. The garbage collector would delete their dependents an hour later.
-        if owner.kind == "Event" and version == "v1":
-            errors.invalid(where, _shown(owner), "/v1, Kind=Event is disallowed from being an owner")
+        # Fast path: nearly every owner is complete.
+        if not (has_version and owner.kind and owner.name and owner.uid) or owner.kind == "Event":
+            where = path.index(position) if requires else path
+            _owner_field_errors(errors, where, owner, has_version=has_version, requires=requires)
         if owner.controller:
             if controller is not None:
                 shown = shown or [_shown(reference) for reference in owners]
@@ -190,6 +178,27 @@ def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...], *, requ
                     f"{controller.kind}/{controller.name} and {owner.kind}/{owner.name}",
                 )
             controller = owner
+
+
+def _owner_field_errors(
+    errors: ErrorList, where: FieldPath, owner: OwnerReference, *, has_version: bool, requires: bool
+) -> None:
+    version = owner.api_version
+    if requires and not version:
+        errors.required(where.child("apiVersion"), "must not be empty")
+    elif not has_version:
+        text = "must be <group>/<version> or <version>" if requires else "version must not be empty"
+        errors.invalid(where.child("apiVersion"), version, text)
+    for name, value in (("kind", owner.kind), ("name", owner.name), ("uid", owner.uid)):
+        if value:
+            continue
+        if requires:
+            errors.required(where.child(name), "must not be empty")
+        else:
+            errors.invalid(where.child(name), value, "must not be empty")
+    # Events expire. The garbage collector would delete their dependents an hour later.
+    if owner.kind == "Event" and version == "v1":
+        errors.invalid(where, _shown(owner), "/v1, Kind=Event is disallowed from being an owner")
 
 
 def _finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
