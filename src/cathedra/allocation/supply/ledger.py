@@ -303,11 +303,12 @@ class PoolState:
         self.capacity: Mapping[int, Mapping[str, int]] = _EMPTY
         held = ledger.holdings
         if held:
-            devices, dedicated = pool.devices, 0
+            dedicated = 0
             capacity: dict[int, dict[str, int]] = {}
             # No loop over the devices that are free: there may be hundreds, and this is done for each allocation.
-            for position in compress(count(), map(held.__contains__, map(_name, devices))):
-                holdings = held[devices[position].name]
+            names = list(map(_name, pool.devices))
+            for position in compress(count(), map(held.__contains__, names)):
+                holdings = held[names[position]]
                 if len(holdings) == 1 and holdings[0].share_id is None:  # as nearly all
                     dedicated |= 1 << position
                 else:

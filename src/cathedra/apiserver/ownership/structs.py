@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
-from itertools import chain, compress
+from itertools import chain, compress, count
 from operator import attrgetter, is_not
 from typing import Any, Final
 
@@ -159,10 +159,11 @@ def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Chan
     touched: dict[str, FieldSet] = {}
     removed: dict[str, FieldSet] = {}
     befores, afters = msgspec.structs.astuple(old), msgspec.structs.astuple(new)
-    pairs = zip(befores, afters, fields_of(shape), strict=True)
+    fields = fields_of(shape)
     # Identity first: a write shares all parts but one or two with the state before it.
-    for before, after, field in compress(pairs, map(is_not, befores, afters)):
-        was_set, was_removed = _field_changes(before, after, field)
+    for index in compress(count(), map(is_not, befores, afters)):
+        field = fields[index]
+        was_set, was_removed = _field_changes(befores[index], afters[index], field)
         if was_set is not NOTHING:
             touched[field.element] = was_set
         if was_removed is not NOTHING:
