@@ -325,7 +325,12 @@ class APIServer:
 
     def _health_lines(self) -> Iterable[str]:
         problem = self.context.registry.problem
-        return (*self.health_notes(), *((f"etcd: {problem}",) if problem else ()))
+        shortage = self._listener.shortage if self._listener is not None else ""
+        return (
+            *self.health_notes(),
+            *((f"etcd: {problem}",) if problem else ()),
+            *((f"new connections wait: {shortage}",) if shortage else ()),
+        )
 
     async def _convert(self, config: Any, review: JSONObject, timeout_seconds: float) -> bytes:
         """Send a conversion review.

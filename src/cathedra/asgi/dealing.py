@@ -12,6 +12,7 @@ import asyncio
 import errno
 import itertools
 import logging
+import os
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -37,6 +38,46 @@ def line_pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
+class _Arrivals:
+    """A socket from which connections arrive. While none can be taken, it is left alone for a second at a time."""
+
+    def __init__(self, arriving: socket.socket, take: Callable[[], None]) -> None:
+        """``take`` is called when the socket is readable."""
+        self._arriving = arriving
+        self._take = take
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        self.shortage = ""
+        """The reason why connections wait; "" if they do not."""
+        self._resume()
+
+    def wait(self, error: OSError) -> None:
+        """Take nothing for a while, because of an error such as too many open files."""
+        reason = error.strerror or str(error)
+        if not self.shortage:
+            LOG.error("no connection can be accepted now, and they wait: %s", reason)
+        self.shortage = reason
+        self._loop.remove_reader(self._arriving.fileno())
+        self._pause = self._loop.call_later(_PAUSE_SECONDS, self._resume)
+
+    def taken(self) -> None:
+        """Note that a connection was taken, which ends a shortage."""
+        if self.shortage:
+            self.shortage = ""
+            LOG.warning("connections are accepted again")
+
+    def close(self) -> None:
+        """Take no more connections, and close the socket."""
+        if self._pause is not None:
+            self._pause.cancel()
+        if self._arriving.fileno() >= 0:
+            self._loop.remove_reader(self._arriving.fileno())
+            self._arriving.close()
+
+    def _resume(self) -> None:
+        self._loop.add_reader(self._arriving.fileno(), self._take)
+
+
 class Dealer:
     """Accepts the connections of a socket and distributes them in turn."""
 
@@ -46,12 +87,14 @@ class Dealer:
         self._serve = serve
         self._lines: list[socket.socket] = []
         self._turns: Iterator[socket.socket | None] = itertools.repeat(None)
-        self._loop = asyncio.get_running_loop()
-        self._pause: asyncio.TimerHandle | None = None
-        self._failing = False
         listening.setblocking(False)
         listening.listen(BACKLOG)
-        self._loop.add_reader(listening.fileno(), self._accept)
+        self._arrivals = _Arrivals(listening, self._accept)
+
+    @property
+    def shortage(self) -> str:
+        """The reason why connections wait to be accepted; "" if they do not."""
+        return self._arrivals.shortage
 
     def join(self, line: socket.socket) -> None:
         """Pass a share of further connections to the process at the other end of ``line`` (`line_pair`)."""
@@ -61,10 +104,7 @@ class Dealer:
 
     def close(self) -> None:
         """Accept no more connections; those that were passed on stay open."""
-        self._loop.remove_reader(self._listening.fileno())
-        if self._pause is not None:
-            self._pause.cancel()
-        self._listening.close()
+        self._arrivals.close()
         for line in self._lines:
             line.close()
 
@@ -81,16 +121,9 @@ class Dealer:
             except ConnectionAbortedError:
                 continue
             except OSError as error:
-                if not self._failing:
-                    self._failing = True
-                    LOG.error("no connection can be accepted now, and they wait: %s", error.strerror or error)
-                descriptor = self._listening.fileno()
-                self._loop.remove_reader(descriptor)
-                self._pause = self._loop.call_later(_PAUSE_SECONDS, self._loop.add_reader, descriptor, self._accept)
+                self._arrivals.wait(error)
                 return
-            if self._failing:
-                self._failing = False
-                LOG.warning("connections are accepted again")
+            self._arrivals.taken()
             line = next(self._turns)
             if line is None or not self._pass_on(line, connected):
                 self._serve(connected)
@@ -116,20 +149,35 @@ class DealtConnections:
         """``line`` is the other end of one that a `Dealer` has; it is closed with this."""
         self._server = ConnectionServer(app, tls)
         self._line = line
+        self._arrivals: _Arrivals | None = None
+
+    @property
+    def shortage(self) -> str:
+        """The reason why connections wait at this end of the line; "" if they do not."""
+        return self._arrivals.shortage if self._arrivals is not None else ""
 
     async def start(self) -> None:
         """Start the server, and take connections from the first process."""
         self._server.start()
         self._line.setblocking(False)
-        asyncio.get_running_loop().add_reader(self._line.fileno(), self._receive)
+        self._arrivals = _Arrivals(self._line, self._receive)
 
     async def stop(self) -> None:
         """Take no more connections and close every one; answers in progress have a second."""
-        self._close_line()
+        if self._arrivals is not None:
+            self._arrivals.close()
+        self._line.close()
         await self._server.stop()
 
     def _receive(self) -> None:
+        assert self._arrivals is not None
         for _ in range(_AT_ONCE):
+            try:
+                # Without a free descriptor the kernel would deliver the message and close the connection.
+                os.close(os.dup(self._line.fileno()))
+            except OSError as error:
+                self._arrivals.wait(error)
+                return
             try:
                 data, descriptors, _, _ = socket.recv_fds(self._line, len(_CONNECTION), 1, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
@@ -137,12 +185,8 @@ class DealtConnections:
             except OSError:
                 data = b""
             if not data:
-                self._close_line()
+                self._arrivals.close()
                 return
+            self._arrivals.taken()
             for descriptor in descriptors:
                 self._server.serve(socket.socket(fileno=descriptor))
-
-    def _close_line(self) -> None:
-        if self._line.fileno() >= 0:
-            asyncio.get_running_loop().remove_reader(self._line.fileno())
-            self._line.close()

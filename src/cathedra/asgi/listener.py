@@ -44,6 +44,11 @@ class Listener:
         """The port that is listened on."""
         return self._port
 
+    @property
+    def shortage(self) -> str:
+        """The reason why connections wait to be accepted; "" if they do not."""
+        return self._dealer.shortage if self._dealer is not None else ""
+
     async def start(self) -> None:
         """Begin to serve; returns once connections are accepted.
 

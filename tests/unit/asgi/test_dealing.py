@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import resource
 import socket
 import ssl
 from collections import Counter
@@ -164,9 +165,40 @@ async def test_too_many_open_files_are_waited_for_and_reported_once(
     _, writer = await asyncio.open_connection(*listening.getsockname())
     (await served.get()).close()
     assert exhausted.failures == 0
+    assert dealer.shortage == ""
     assert caplog.messages == [
         "no connection can be accepted now, and they wait: too many open files",
         "connections are accepted again",
     ]
     writer.close()
     dealer.close()
+
+
+async def test_a_connection_for_a_process_without_descriptors_waits_until_it_has_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("cathedra.asgi.dealing._PAUSE_SECONDS", 0.01)
+    ours, theirs = line_pair()
+    other = DealtConnections(Named("b"), theirs, None)
+    await other.start()
+    client, connection = socket.socketpair()
+    client.setblocking(False)
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        socket.send_fds(ours, [b"c"], [connection.fileno()])
+        while not other.shortage:
+            await asyncio.sleep(0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))
+    connection.close()
+    reader, writer = await asyncio.open_connection(sock=client)
+    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+    assert caplog.messages == [
+        "no connection can be accepted now, and they wait: Too many open files",
+        "connections are accepted again",
+    ]
+    writer.close()
+    await other.stop()
+    ours.close()
