@@ -52,3 +52,11 @@ def test_an_object_left_by_each_round_is_found_by_its_type() -> None:
 def test_a_cache_that_is_full_before_the_last_third_is_no_leak() -> None:
     censuses = [Census(10, {"a.Kept": 50}), Census(20, {"a.Kept": 256}), Census(30, {"a.Kept": 256})]
     assert grown_types(censuses) == []
+
+
+def test_what_recorders_of_events_keep_may_grow_up_to_its_bound() -> None:
+    recorder, kept = "cathedra.client.events.EventRecorder", "cathedra.client.events._Similar"
+    within = [Census(rounds, {recorder: 3, kept: 400 * rounds}) for rounds in (10, 20, 30)]
+    assert grown_types(within) == []
+    beyond = [Census(rounds, {recorder: 3, kept: 500 * rounds}) for rounds in (10, 20, 30)]
+    assert grown_types(beyond) == [f"10,000 more objects of {kept}, 500.0 for each round"]

@@ -67,7 +67,7 @@ def _objects() -> Counter[str]:
     # What survives a full collection is exempt from the next ones at once.
     gc.unfreeze()
     found = Counter(_type_name(type(one)) for one in gc.get_objects())
-    # Each of these has a set, and a recorder of events keeps the 4,096 latest.
+    # Each of these has a set, and is itself judged by the bound of its recorder (`tools.soak.figures.BOUNDED`).
     found["builtins.set"] -= found["cathedra.client.events._Similar"]
     gc.freeze()
     return found

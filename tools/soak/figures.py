@@ -11,7 +11,9 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-__all__ = ["BOUNDED", "LIMITS", "Census", "Sample", "grown", "grown_types", "medians", "processes", "sampled", "slope"]
+from cathedra.client.events import REMEMBERED
+
+__all__ = ["LIMITS", "Census", "Sample", "grown", "grown_types", "medians", "processes", "sampled", "slope"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,14 @@ LIMITS: Final[Mapping[str, Limit]] = {
     "files": Limit(0.0, 8.0),
 }
 """Growth from the second third of a soak to its last third."""
-BOUNDED: Final = frozenset(
-    {"cathedra.client.events._Similar", "cathedra.client.events._Written", "cathedra.client.backoff.TokenBucket"}
-)
-"""Types of which every recorder of events keeps the 4,096 latest, as Kubernetes' recorders do."""
+RECORDER: Final = "cathedra.client.events.EventRecorder"
+BOUNDED: Final[Mapping[str, int]] = {
+    "cathedra.client.events._Similar": REMEMBERED,
+    "cathedra.client.events._Written": 2 * REMEMBERED,
+    "cathedra.client.backoff.TokenBucket": REMEMBERED,
+}
+"""The most objects of a type that one recorder of events keeps, as Kubernetes' recorders do. No soak of an hour fills
+the recorders, so these types may grow up to the bound."""
 TYPE_SHARE: Final = 0.1
 """Growth of the number of objects of a type that is no leak, as a share of what there was."""
 
@@ -117,11 +123,16 @@ def grown_types(censuses: Sequence[Census]) -> list[str]:
     """
     steps = list(pairwise(censuses))
     first, last = censuses[0], censuses[-1]
-    leaked = [name for name in last.objects if name not in BOUNDED and all(_leaks(name, *step) for step in steps)]
+    leaked = [name for name in last.objects if not _bounded(name, last) and all(_leaks(name, *step) for step in steps)]
     more = {name: last.objects[name] - first.objects.get(name, 0) for name in leaked}
     rounds = last.rounds - first.rounds
     leaked.sort(key=lambda name: -more[name])
     return [f"{more[name]:,} more objects of {name}, {more[name] / rounds:.1f} for each round" for name in leaked]
+
+
+def _bounded(name: str, census: Census) -> bool:
+    """Return True if all objects of the type can be those that recorders of events keep."""
+    return census.objects[name] <= BOUNDED.get(name, 0) * census.objects.get(RECORDER, 0)
 
 
 def _leaks(name: str, before: Census, after: Census) -> bool:
