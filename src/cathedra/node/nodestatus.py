@@ -148,6 +148,7 @@ class NodeReporter:
                 group.create_task(self._follow(self._devices.wait_changed))
             if self._config.heartbeat_seconds > 0:
                 group.create_task(self._beat())
+                group.create_task(self._guard())
 
     async def _retry(self, action: Callable[[], Awaitable[None]]) -> None:
         pauses = DoublingPauses(*_RETRY)
@@ -201,6 +202,28 @@ class NodeReporter:
             # A node that tests silence must write nothing at all, so that it counts as lost.
             await self._until_heard()
             await self._retry(self._refresh)
+
+    async def _guard(self) -> None:
+        """Read the Node as often as the lease is renewed, and write the status if a condition was changed.
+
+        The node lifecycle controller marks a node whose leases it has not seen, for example because it was cut off
+        itself. It leaves it to the agent to take that back; until then no pod is placed here. The kubelet reads its
+        Node every ten seconds for this reason.
+        """
+        while True:
+            await self._clock.sleep(self._config.heartbeat_seconds)
+            await self._until_heard()
+            try:
+                node = await self._nodes.get(self._config.name)
+                if self._was_changed(node.status):
+                    self.node = await self._on_fresh(node, self._write_status)
+            except (StatusError, ConnectionError) as error:
+                _LOG.info("node %s is read again with the next heartbeat: %s", self._config.name, error)
+
+    def _was_changed(self, shown: NodeStatus) -> bool:
+        """Return True if a condition of this agent is not as it would write it, whatever its times."""
+        found = {one.type: [one.status, one.reason, one.message] for one in shown.conditions}
+        return any(found.get(type_) != verdict for type_, *verdict in self._verdicts())
 
     async def _follow(self, change: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -295,12 +318,15 @@ class NodeReporter:
             declared_features=tuple(name for name in _DECLARED if self._gates[name]),
         )
 
+    def _verdicts(self) -> tuple[tuple[str, str, str, str], ...]:
+        """Return type, status, reason and message of each condition of this agent."""
+        trouble = self._monitor.message if self._monitor is not None else ""
+        return (*_CONDITIONS, ("Ready", "False", "KubeletNotReady", trouble) if trouble else _READY)
+
     def _conditions(self, old: NodeStatus) -> tuple[NodeCondition, ...]:
         now = Time(self._clock.now())
         made = []
-        trouble = self._monitor.message if self._monitor is not None else ""
-        ready = ("Ready", "False", "KubeletNotReady", trouble) if trouble else _READY
-        for type_, status, reason, message in (*_CONDITIONS, ready):
+        for type_, status, reason, message in self._verdicts():
             new = NodeCondition(
                 type=type_,
                 status=status,
