@@ -315,16 +315,19 @@ async def claim_pods(
 
 
 def _matcher(selector: LabelSelector | None) -> Callable[[Pod], bool]:
-    """Return a function that tests pods by a selector, for the pods of one snapshot."""
-    # Pods of one template mostly share their labels. Keyed by identity: the snapshot keeps the labels alive.
-    known: dict[int, bool] = {}
+    """Return a function that tests pods by a selector."""
+    matching: Mapping[str, str] | None = None
 
     def matches(pod: Pod) -> bool:
+        nonlocal matching
         labels = pod.metadata.labels
-        found = known.get(id(labels))
-        if found is None:
-            found = known[id(labels)] = selects(selector, labels)
-        return found
+        # Fast path: pods of one template have equal labels, and comparing them costs a tenth of matching them.
+        if labels == matching:
+            return True
+        if not selects(selector, labels):
+            return False
+        matching = labels
+        return True
 
     return matches
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from cathedra.api.core.core_v1 import Container, Pod
 from cathedra.api.struct import encode, replace
-from cathedra.semantics.conditions import find_condition, is_true
+from cathedra.semantics.conditions import find_condition
 
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
@@ -35,7 +35,11 @@ def is_active(pod: Pod) -> bool:
 
 def is_ready(pod: Pod) -> bool:
     """Return True if condition Ready is True (IsPodReady)."""
-    return is_true(pod.status.conditions, "Ready")
+    # Without further calls: workloads count their ready pods whenever one of them changes.
+    for condition in pod.status.conditions:
+        if condition.type == "Ready":
+            return condition.status == "True"
+    return False
 
 
 def ready_since(pod: Pod) -> float | None:

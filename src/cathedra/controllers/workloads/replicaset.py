@@ -55,7 +55,8 @@ class _ReplicasController(WorkloadController[T]):
 
     async def _write_status(self, obj: T, pods: list[Pod], active: list[Pod], reason: str, message: str) -> None:
         now, spec, old = self.clock.now(), cast(Any, obj).spec, cast(Any, obj).status
-        labels = spec.template.metadata.labels.items()
+        template = spec.template.metadata.labels
+        labels = template.items()
         conditions = tuple(c for c in old.conditions if c.type != "ReplicaFailure")
         if reason:
             conditions = with_condition_moved_last(old.conditions, self.failure(reason, message, Time(now)))
@@ -63,7 +64,10 @@ class _ReplicasController(WorkloadController[T]):
         status = replace(
             old,
             replicas=len(active),
-            fully_labeled_replicas=sum(labels <= pod.metadata.labels.items() for pod in active),
+            fully_labeled_replicas=sum(
+                # Equal labels are compared without a step of Python for each.
+                [own == template or labels <= own.items() for own in [pod.metadata.labels for pod in active]]
+            ),
             ready_replicas=ready,
             available_replicas=sum(is_available(pod, spec.min_ready_seconds, now) for pod in active)
             if spec.min_ready_seconds

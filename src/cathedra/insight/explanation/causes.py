@@ -7,7 +7,7 @@ are counted together.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from cathedra.api.core.core_v1 import Node, Pod
@@ -235,32 +235,7 @@ def unusual_pools(state: ClusterState) -> Iterator[tuple[str, str, str]]:
     withheld = state.cluster.inventory.snapshot().withheld if state.undecodable else {}
     for (driver, name), why in sorted(withheld.items()):
         yield driver, name, f"is {why}"
-    pools: dict[tuple[str, str], list[ResourceSlice]] = {}
-    for piece in state.all(ResourceSlice):
-        pools.setdefault((piece.spec.driver, piece.spec.pool.name), []).append(piece)
-    for (driver, name), pieces in sorted(pools.items()):
-        for text in problems_of_slices(pieces):
-            yield driver, name, text
-
-
-def problems_of_slices(pieces: Sequence[ResourceSlice]) -> Iterator[str]:
-    """Yield the problems of a pool, which has these slices."""
-    newest = max(piece.spec.pool.generation for piece in pieces)
-    current = [piece for piece in pieces if piece.spec.pool.generation == newest]
-    wanted = current[0].spec.pool.resource_slice_count
-    if len(current) != wanted:
-        yield (
-            f"is incomplete: generation {newest} has {len(current)} of {counted(wanted, 'slice')}, so none of "
-            "its devices can be used; the driver may be updating it, or have stopped in the middle"
-        )
-    if len(current) < len(pieces):
-        old = len(pieces) - len(current)
-        yield f"has {counted(old, 'slice')} of an old generation, which count for nothing"
-    names = [device.name for piece in current for device in piece.spec.devices or ()]
-    # Sets are compared first, because counting each name is quadratic and nearly no pool has a name twice.
-    twice = sorted({one for one in names if names.count(one) > 1}) if len(set(names)) != len(names) else []
-    if twice:
-        yield f"is invalid: device {twice[0]} appears twice"
+    yield from state.slice_problems
 
 
 # --- beside devices

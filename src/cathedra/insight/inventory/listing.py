@@ -21,10 +21,10 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.api.undecodable import Undecodable
-from cathedra.insight.explanation.causes import problems_of_slices, unusual_pools
+from cathedra.insight.explanation.causes import unusual_pools
 from cathedra.insight.inventory.placement import CounterKey, PlacedPartition, placements
 from cathedra.insight.inventory.report import DeviceEntry, DeviceGroup, DeviceHolder, DeviceList, Total
-from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.reading.state import ClusterState, problems_of_slices
 from cathedra.insight.rendering import attribute_text
 from cathedra.semantics.tolerations import HARD_EFFECTS
 

@@ -4,7 +4,7 @@ read."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
 from functools import cached_property
@@ -33,6 +33,7 @@ from cathedra.api.undecodable import Undecodable
 from cathedra.client.resources import resource_ref
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import SystemClock
+from cathedra.printable import counted
 from cathedra.releases import FeatureGates
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "ReadKind",
     "key_of",
     "note_on",
+    "problems_of_slices",
     "read_kind",
     "reader_role",
     "with_one_device_note",
@@ -301,6 +303,15 @@ class ClusterState:
         return self.all(Pod)
 
     @cached_property
+    def slice_problems(self) -> tuple[tuple[str, str, str], ...]:
+        """Driver, pool, and a problem of its slices, for each problem of a pool."""
+        # Computed once: it reads all devices, and an explanation of many pods names the same pools for each of them.
+        pools: dict[tuple[str, str], list[ResourceSlice]] = {}
+        for piece in self.all(ResourceSlice):
+            pools.setdefault((piece.spec.driver, piece.spec.pool.name), []).append(piece)
+        return tuple((*pool, text) for pool, pieces in sorted(pools.items()) for text in problems_of_slices(pieces))
+
+    @cached_property
     def features(self) -> Features:
         """The allocator's features, by gates and release."""
         return Features.from_gates(self.gates, behaviour_of(self.gates.release))
@@ -317,6 +328,26 @@ class ClusterState:
         # As long as the scheduler searches for a pod.
         cluster.budget = Budget(monotonic=SystemClock.monotonic)
         return cluster
+
+
+def problems_of_slices(pieces: Sequence[ResourceSlice]) -> Iterator[str]:
+    """Yield the problems of a pool, which has these slices."""
+    newest = max(piece.spec.pool.generation for piece in pieces)
+    current = [piece for piece in pieces if piece.spec.pool.generation == newest]
+    wanted = current[0].spec.pool.resource_slice_count
+    if len(current) != wanted:
+        yield (
+            f"is incomplete: generation {newest} has {len(current)} of {counted(wanted, 'slice')}, so none of "
+            "its devices can be used; the driver may be updating it, or have stopped in the middle"
+        )
+    if len(current) < len(pieces):
+        old = len(pieces) - len(current)
+        yield f"has {counted(old, 'slice')} of an old generation, which count for nothing"
+    names = [device.name for piece in current for device in piece.spec.devices or ()]
+    # Sets are compared first, because counting each name is quadratic and nearly no pool has a name twice.
+    twice = sorted({one for one in names if names.count(one) > 1}) if len(set(names)) != len(names) else []
+    if twice:
+        yield f"is invalid: device {twice[0]} appears twice"
 
 
 _CONSEQUENCES: Final[Mapping[str, str]] = {
