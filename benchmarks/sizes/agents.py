@@ -38,7 +38,8 @@ SESSION_NODES: Final = 1000
 STARTED: Final = 250
 """Agents that start together."""
 RENEWED: Final = 100
-RENEWAL_SECONDS: Final = 10.0
+RENEWAL_SECONDS: Final = 25.0
+"""The controller waits for 50 seconds."""
 
 
 async def run_agents(folder: Path, nodes: int) -> None:

@@ -8,8 +8,7 @@ The number of objects is no measure of memory: ten objects in a cycle may hold a
 therefore also collects when the process has grown, and then returns freed memory to the system.
 
 A collection of all objects stops a server with 10,000 nodes for a second or two. Objects that have survived one are
-therefore exempt (`gc.freeze`). In a small process they are examined again after it has grown by half, in a large one
-only after it has doubled (`MemoryWatch`).
+therefore exempt (`gc.freeze`) until the process has doubled (`MemoryWatch`).
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ LATER_SECONDS: Final = (5.0, 10.0, 20.0, 40.0)
 YOUNG_GROWTH: Final = 64 * 1024 * 1024
 """Growth in bytes after which younger objects are collected: half a million at most, some 50 ms."""
 FULL_GROWTH: Final = 256 * 1024 * 1024
-"""Bytes by which it grows before all objects are; half of what it had, if that is more."""
-BRIEF: Final = 200_000
-"""Exempt objects up to which examining them all is no noticeable stop: some 120 ms."""
-EXEMPT_GROWTH: Final = 1024 * 1024 * 1024
-"""Growth in bytes after which more exempt objects than that are examined; what the process had, if that is more."""
+"""Bytes by which it grows before all objects are that are not exempt; half of what it had, if that is more."""
+EXEMPT_GROWTH: Final = 512 * 1024 * 1024
+"""Growth in bytes after which exempt objects are collected, too; what the process had, if that is more."""
+EVERYTHING: Final = 3
+"""Stands for the oldest generation with exempt objects."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -82,22 +81,12 @@ def _exempt_survivors(phase: str, info: dict[str, int]) -> None:
         gc.freeze()
 
 
-class Collector:
-    """Python's garbage collector, as `MemoryWatch` uses it."""
-
-    def exempt(self) -> int:
-        """Return the number of exempt objects."""
-        return gc.get_freeze_count()
-
-    def collect(self, generation: int) -> None:
-        """Collect a generation and the younger ones, without exempt objects."""
-        gc.collect(generation)
-
-    def collect_everything(self) -> None:
-        """Collect all garbage, also among exempt objects."""
-        # Cycles among exempt objects would otherwise stay for ever.
+def collect(generation: int) -> None:
+    """Collect a generation and the younger ones; with `EVERYTHING` also objects that were exempt."""
+    # Cycles among exempt objects would otherwise stay for ever.
+    if generation == EVERYTHING:
         gc.unfreeze()
-        gc.collect()
+    gc.collect(min(generation, 2))
 
 
 class MemoryWatch:
@@ -106,14 +95,16 @@ class MemoryWatch:
     def __init__(
         self,
         resident: Callable[[], int] | None = None,
-        collector: Collector | None = None,
+        collect: Callable[[int], object] = collect,
         *,
         young_share: float = 1.0,
     ) -> None:
-        """``resident`` returns the process's memory in bytes. ``young_share`` is as in `collected_by_memory`."""
+        """``resident`` returns the process's memory in bytes; ``collect`` is as the function above. ``young_share`` is
+        as in `collected_by_memory`.
+        """
         self._young_share = young_share
         self._resident = resident or resident_bytes
-        self._collector = collector or Collector()
+        self._collect = collect
         self._after_young = self._after_full = self._after_everything = self._resident()
         self._before = self._after_young
         """Bytes before the last growth."""
@@ -136,7 +127,7 @@ class MemoryWatch:
             elif not self._is_later():
                 continue
             else:
-                self._collector.collect(1)
+                self._collect(1)
             await asyncio.to_thread(give_back or _return_freed)
             self.note()
 
@@ -157,25 +148,21 @@ class MemoryWatch:
         """Collect if the process has grown much since the last time. Return True if it did."""
         held = self._resident()
         self._note(held)
+        # A server grows by objects that stay, when it is loaded or the cluster grows. To examine all of them would stop
+        # it for a second for nothing. Garbage among exempt objects is rare, so it waits.
+        if held - self._after_everything > max(EXEMPT_GROWTH, self._after_everything):
+            self._collect(EVERYTHING)
+            self._after_young = self._after_full = self._after_everything = self._resident()
+            return True
         if held - self._after_full > max(FULL_GROWTH, self._after_full // 2):
-            self._collect_old(held)
+            self._collect(2)
             self._after_young = self._after_full = self._resident()
             return True
         if held - self._after_young > self._young_growth():
-            self._collector.collect(1)
+            self._collect(1)
             self._after_young = self._resident()
             return True
         return False
-
-    def _collect_old(self, held: int) -> None:
-        # A server grows by objects that stay, when it is loaded or the cluster grows. Examining all of them would then
-        # stop it for a second for nothing. Garbage among exempt objects is rare, so it waits.
-        grown = held - self._after_everything > max(EXEMPT_GROWTH, self._after_everything)
-        if grown or self._collector.exempt() <= BRIEF:
-            self._collector.collect_everything()
-            self._after_everything = self._resident()
-        else:
-            self._collector.collect(2)
 
     def _young_growth(self) -> float:
         return min(YOUNG_GROWTH, self._after_young * self._young_share)

@@ -9,43 +9,30 @@ from itertools import accumulate
 
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.parts.gctuning import (
-    BRIEF,
+    EVERYTHING,
     EXEMPT_GROWTH,
     FULL_GROWTH,
     LATER_SECONDS,
     YOUNG_GROWTH,
-    Collector,
     MemoryWatch,
+    collect,
     collected_by_memory,
     resident_bytes,
 )
 
-EVERYTHING = 3
-"""The collection of all garbage, beside those of the generations 0 to 2."""
 
-
-class Process(Collector):
+class Process:
     """A process of some size, and which generations of it are collected."""
 
     def __init__(self) -> None:
         self.size = 1000 * 1024 * 1024
-        self.exempted = 0
         self.collected: list[int] = []
 
     def resident(self) -> int:
         return self.size
 
-    def exempt(self) -> int:
-        return self.exempted
-
-    def collect(self, generation: int) -> None:
-        self.collected.append(generation)
-
-    def collect_everything(self) -> None:
-        self.collected.append(EVERYTHING)
-
     def watch(self) -> MemoryWatch:
-        return MemoryWatch(self.resident, self)
+        return MemoryWatch(self.resident, self.collected.append)
 
 
 def test_a_process_that_does_not_grow_is_left_alone() -> None:
@@ -65,37 +52,29 @@ def test_growth_is_looked_into_once_and_the_oldest_objects_when_there_is_much_of
     assert process.collected == [1]
     process.size += max(FULL_GROWTH, process.size // 2)
     assert [watch.look() for _ in range(3)] == [True, False, False]
-    assert process.collected == [1, EVERYTHING]
+    assert process.collected == [1, 2]
 
 
-def test_exempt_objects_of_a_large_process_are_examined_only_after_it_has_doubled() -> None:
+def test_exempt_objects_are_examined_only_after_the_process_has_doubled() -> None:
     """Examining two million objects stops a server for more than a second, and a growing cluster leaves no garbage."""
     process = Process()
     watch = process.watch()
-    process.exempted = BRIEF + 1
-    for _ in range(2):
+    for _ in range(3):
         process.size += process.size // 2 + 1
         assert watch.look()
-    assert process.collected == [2, EVERYTHING]
-    process.size += process.size // 2 + 1
-    assert watch.look()
     assert process.collected == [2, EVERYTHING, 2]
 
 
-def test_exempt_objects_of_a_process_that_shrank_wait_for_a_certain_growth() -> None:
+def test_exempt_objects_of_a_small_process_wait_for_a_certain_growth() -> None:
     process = Process()
     watch = process.watch()
-    process.exempted = BRIEF + 1
     process.size = 100 * 1024 * 1024
     assert not watch.look()
     process.size += EXEMPT_GROWTH
     assert watch.look()
-    process.size += FULL_GROWTH
+    process.size += 1
     assert watch.look()
-    assert process.collected == [2, 1]
-    process.size += FULL_GROWTH * 4
-    assert watch.look()
-    assert process.collected == [2, 1, EVERYTHING]
+    assert process.collected == [2, EVERYTHING]
 
 
 def test_growth_counts_from_the_least_that_was_held() -> None:
@@ -183,7 +162,7 @@ def test_objects_that_survived_a_collection_are_examined_again_only_with_everyth
             del survivor
             gc.collect()
             assert known() is not None
-            Collector().collect_everything()
+            collect(EVERYTHING)
             assert known() is None
 
     try:
@@ -196,7 +175,7 @@ def test_objects_that_survived_a_collection_are_examined_again_only_with_everyth
 def test_growth_by_a_share_of_a_small_process_is_enough() -> None:
     process = Process()
     process.size = 64 * 1024 * 1024
-    watch = MemoryWatch(process.resident, process, young_share=1 / 16)
+    watch = MemoryWatch(process.resident, process.collected.append, young_share=1 / 16)
     process.size += 4 * 1024 * 1024
     assert not watch.look()
     process.size += 1
