@@ -11,12 +11,14 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import Status
-from cathedra.api.parts import reader_of
+from cathedra.api.parts import SharedParts, reader_of
 from cathedra.api.scheme import GroupVersionKind, type_of
 from cathedra.api.status import StatusError, failure
 from cathedra.api.struct import decode
@@ -76,7 +78,8 @@ class SessionConnection(asyncio.Protocol, ABC):
         self._connecting: asyncio.Task[None] | None = None
         self._tokens: list[tuple[str, str]] = []
         self._forms: dict[type, int] = {}
-        self._readers: list[tuple[type[Any], Callable[[bytes], Any]]] = []
+        self._readers: list[_Form] = []
+        self._parts = SharedParts()
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._listed: dict[int, list[Any]] = {}
         """The items of lists that are incomplete, by request."""
@@ -114,7 +117,10 @@ class SessionConnection(asyncio.Protocol, ABC):
         known = self._forms.get(kind)
         if known is None:
             known = self._forms[kind] = len(self._readers)
-            self._readers.append((kind, reader_of(kind)))
+            read: Callable[[bytes], Any] = reader_of(kind)
+            # A list of 100,000 pods takes 900 MB with each pod decoded by itself, and 300 MB with shared parts. That
+            # takes half as long again, so single pods and the few objects of other kinds are decoded as they are.
+            self._readers.append(_Form(kind, read, partial(self._parts.read, kind) if kind is Pod else read))
         return known
 
     def next_id(self) -> int:
@@ -329,7 +335,7 @@ class SessionConnection(asyncio.Protocol, ABC):
             self._end(message.id, answer)
 
     def _list(self, message: ListMessage) -> None:
-        objects = [self._object(one) for one in message.objects]
+        objects = [self._object(one, listed=True) for one in message.objects]
         # Cancelled meanwhile; the objects had to be counted in any case.
         if message.id not in self._answers:
             return
@@ -342,18 +348,18 @@ class SessionConnection(asyncio.Protocol, ABC):
             version = message.resource_version
             self._end(message.id, Page(items, version, message.continue_, message.remaining, undecodable))
 
-    def _object(self, shown: Payload) -> Any:
+    def _object(self, shown: Payload, *, listed: bool = False) -> Any:
         """Return the object of a payload. It counts even if its request was cancelled: the sender has counted it."""
         # An object that arrived before. The same Python object is returned, so that comparisons by identity hold.
         if not shown.body:
             return self._received.find(shown.number)
-        kind, read = self._readers[shown.number]
+        form = self._readers[shown.number]
         try:
             # Nesting is not checked: the server limits the nesting of what it stores, and is trusted here.
-            obj = read(shown.body)
+            obj = form.read_listed(shown.body) if listed else form.read(shown.body)
         except FAULTS as error:
             # Counted like the others, or the numbers of both ends would differ from here on.
-            obj = _UndecodablePayload(kind, identify(kind, shown.body, error))
+            obj = _UndecodablePayload(form.kind, identify(form.kind, shown.body, error))
         self._received.add(obj)
         return obj
 
@@ -388,6 +394,14 @@ class SessionConnection(asyncio.Protocol, ABC):
         # A copy: each failure removes its entry.
         for number in (*self._answers, *self._watches):
             self._fail(number, ConnectionResetError(f"{self._where}: {why}"))
+
+
+class _Form(NamedTuple):
+    """A type of objects, and the readers of one of them and of those of a list."""
+
+    kind: type[Any]
+    read: Callable[[bytes], Any]
+    read_listed: Callable[[bytes], Any]
 
 
 class _UndecodablePayload(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import pytest
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.status import StatusError, failure
-from cathedra.api.struct import encode
+from cathedra.api.struct import decode, encode
 from cathedra.api.undecodable import UndecodableObject
 from cathedra.client.resources import PODS
 from cathedra.client.transport import APICall, EventType, MalformedAnswer
@@ -96,6 +96,19 @@ async def test_a_list_leaves_out_what_cannot_be_decoded_and_goes_on_counting_obj
     with pytest.raises(UndecodableObject, match=r"^Pod bad cannot be decoded: .* at spec\.volumes\[0\]\.name$"):
         await api.call(APICall("get", PODS, "", "bad"))
     assert not connection.wire.closed
+
+
+async def test_the_pods_of_a_list_share_equal_parts() -> None:
+    bodies = [
+        json.dumps({"metadata": {"name": name}, "spec": {"containers": [{"name": "main"}], "nodeName": name}}).encode()
+        for name in ("one", "two")
+    ]
+    payloads = [Payload(0, body) for body in bodies]
+    connection = Wired(lambda request: [ListMessage(request.id, payloads, "9")])
+    page = await SessionTransport(connection, "").call(APICall("list", PODS, ""))
+    assert page.items == tuple(decode(Pod, body) for body in bodies)
+    first, second = page.items
+    assert first.spec.containers is second.spec.containers
 
 
 async def test_a_watch_shows_what_cannot_be_decoded_as_such() -> None:
