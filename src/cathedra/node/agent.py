@@ -24,6 +24,7 @@ from cathedra.client.resources import PODS
 from cathedra.clock import Clock
 from cathedra.node.claims.checkpoint import CheckpointStore, FileCheckpoint, MemoryCheckpoint
 from cathedra.node.claims.manager import ClaimManager
+from cathedra.node.concurrency import Event
 from cathedra.node.config import NodeConfig
 from cathedra.node.deviceplugins.manager import DeviceManager, DevicePluginClient
 from cathedra.node.faultpoints import FaultPoints
@@ -118,7 +119,7 @@ class NodeAgent:
         self._faults = dependencies.faults or FaultPoints()
         self._manager: PodManager | None = None
         self._meter: UsageMeter | None = None
-        self._ready = asyncio.Event()
+        self._ready = Event()
         self._listener: Listener | None = None
         root = config.root
         if root is not None:

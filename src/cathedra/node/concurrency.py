@@ -28,6 +28,50 @@ async def first_of(*work: Coroutine[Any, Any, object]) -> None:
             task.cancel()
 
 
+async def until_set(event: Event, work: Coroutine[Any, Any, None]) -> None:
+    """Run ``work`` until it is done or the event is set, which cancels it.
+
+    `first_of` would do the same with two more tasks, which take 4 KB. A process may simulate 100,000 pods, and each
+    waits here for its deletion.
+    """
+    interruption = _Interruption()
+    waiting = event.waiting()
+    waiting.add_done_callback(interruption.interrupt)
+    try:
+        await work
+    except asyncio.CancelledError:
+        # Another cancellation may have come at the same time, and must reach the caller.
+        if not interruption.end():
+            raise
+    finally:
+        interruption.end()
+        event.forget(waiting)
+
+
+class _Interruption:
+    """The cancellation of the current task by an event."""
+
+    __slots__ = ("_before", "_interrupted", "_task")
+
+    def __init__(self) -> None:
+        self._task = asyncio.current_task()
+        """None once the work is over."""
+        self._before = self._task.cancelling() if self._task is not None else 0
+        self._interrupted = False
+
+    def interrupt(self, _: object) -> None:
+        """Cancel the task. It is called in a turn of its own: a task that sets the event itself must not be cancelled
+        while it runs, because its work may end without another await."""
+        if self._task is not None:
+            self._interrupted = True
+            self._task.cancel()
+
+    def end(self) -> bool:
+        """Withdraw the cancellation, if the event caused one. Return True if the task is not cancelled otherwise."""
+        task, self._task = self._task, None
+        return self._interrupted and task is not None and task.uncancel() <= self._before
+
+
 def until_gone(work: Callable[_P, Coroutine[Any, Any, None]]) -> Callable[_P, Coroutine[Any, Any, None]]:
     """Decorate what serves a stream: it ends where it raises an OSError, since its client or its port has gone.
 
@@ -117,12 +161,24 @@ class Event:
         """Wait until it is set."""
         if self._is_set:
             return
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting = (*self._waiting, waiting)
+        waiting = self.waiting()
         try:
             await waiting
         finally:
-            self._waiting = tuple([other for other in self._waiting if other is not waiting])
+            self.forget(waiting)
+
+    def waiting(self) -> asyncio.Future[None]:
+        """Return a future that is done as soon as the event is set. The caller passes it to `forget` later."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._is_set:
+            waiting.set_result(None)
+        else:
+            self._waiting = (*self._waiting, waiting)
+        return waiting
+
+    def forget(self, waiting: asyncio.Future[None]) -> None:
+        """Drop a future of `waiting`."""
+        self._waiting = tuple([other for other in self._waiting if other is not waiting])
 
 
 class Wakeup:

@@ -38,6 +38,7 @@ from cathedra.client.backoff import DoublingPauses
 from cathedra.client.client import Client
 from cathedra.client.resources import LEASES, NODES
 from cathedra.clock import Clock
+from cathedra.node.concurrency import Event
 from cathedra.node.config import NodeConfig
 from cathedra.node.deviceplugins.manager import DeviceManager
 from cathedra.node.runtime.runtime import RuntimeFailure
@@ -124,7 +125,7 @@ class NodeReporter:
         self._runtime = runtime
         self._clock = clock
         self._gates = gates
-        self._registered = asyncio.Event()
+        self._registered = Event()
         self.node: Node | None = None
         self._lease: Lease | None = None
         """As this agent has written it the last time."""

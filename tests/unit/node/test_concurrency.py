@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cathedra.clock import run_virtual
-from cathedra.node.concurrency import BlockTasks, Event, Wakeup, first_of, until_gone
+from cathedra.node.concurrency import BlockTasks, Event, Wakeup, first_of, until_gone, until_set
 
 
 def virtual(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
@@ -42,6 +42,74 @@ async def test_an_error_of_one_reaches_the_caller() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await first_of(fail(), asyncio.sleep(9))
     assert caught.group_contains(ValueError, match="no")
+
+
+@virtual
+async def test_work_ends_when_the_event_is_set() -> None:
+    done: list[float] = []
+    event = Event()
+    asyncio.get_running_loop().call_later(2, event.set)
+    await until_set(event, after(3, done))
+    assert (done, asyncio.get_running_loop().time()) == ([], 2)
+    current = asyncio.current_task()
+    assert current is not None
+    assert current.cancelling() == 0
+    await until_set(event, after(3, done))  # it is set already
+    assert (done, asyncio.get_running_loop().time()) == ([], 2)
+
+
+@virtual
+async def test_work_that_is_done_is_not_ended_later() -> None:
+    done: list[float] = []
+    event = Event()
+    await until_set(event, after(1, done))
+    event.set()
+    await asyncio.sleep(1)
+    assert done == [1]
+
+
+@virtual
+async def test_work_that_sets_the_event_itself_and_is_done_leaves_its_task_uncancelled() -> None:
+    event = Event()
+
+    async def work() -> None:
+        event.set()
+
+    await until_set(event, work())
+    await asyncio.sleep(1)
+    current = asyncio.current_task()
+    assert current is not None
+    assert current.cancelling() == 0
+
+
+@virtual
+async def test_a_cancellation_of_the_task_ends_more_than_the_work() -> None:
+    event = Event()
+    reached: list[str] = []
+
+    async def task() -> None:
+        await until_set(event, after(9, []))
+        reached.append("after the work")
+
+    for set_as_well in (False, True):
+        running = asyncio.create_task(task())
+        await asyncio.sleep(1)
+        if set_as_well:
+            event.set()
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait([running])
+        assert running.cancelled()
+    assert reached == []
+
+
+@virtual
+async def test_an_error_of_the_work_reaches_the_caller() -> None:
+    async def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await until_set(Event(), fail())
 
 
 @virtual

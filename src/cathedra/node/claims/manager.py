@@ -29,6 +29,7 @@ from cathedra.node.claims.checkpoint import (
     PrepareError,
     UnprepareError,
 )
+from cathedra.node.concurrency import Event
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import (
     ClaimReference,
@@ -87,7 +88,7 @@ class ClaimManager:
         self._clock = clock
         self._gates = gates
         self._metrics = metrics
-        self._look_again = asyncio.Event()
+        self._look_again = Event()
 
     def recover(self) -> None:
         """Take over what an earlier process knew; every claim counts as not prepared.

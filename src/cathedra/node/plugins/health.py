@@ -23,6 +23,7 @@ from cathedra.clock import Clock
 from cathedra.files.atomic import write_atomic
 from cathedra.node.claims.checkpoint import ClaimInfoCache, PrepareError
 from cathedra.node.claims.manager import claim_devices, container_claims
+from cathedra.node.concurrency import Event
 from cathedra.node.plugins.client import DeviceCondition, PluginCallError, PluginDevice, ReportedHealth
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
 from cathedra.releases import FeatureGates
@@ -231,8 +232,8 @@ class HealthFollower:
         self._on_change = on_change
         self._streams: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
-        self._news = asyncio.Event()
-        self._unsaved = asyncio.Event()
+        self._news = Event()
+        self._unsaved = Event()
         registry.listen(RegistryListener(on_preferred=self._prefer))
 
     async def run(self) -> None:

@@ -21,6 +21,7 @@ from cathedra.client.backoff import DoublingPauses
 from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCESLICES
 from cathedra.clock import Clock
+from cathedra.node.concurrency import Event
 from cathedra.node.plugins.client import HealthClient, PluginClient, PluginNotRegistered, RegistrationError
 
 
@@ -177,7 +178,7 @@ class SliceWiper:
         self._delay = delay
         self._group: asyncio.TaskGroup | None = None
         self._timers: dict[str, asyncio.Task[None]] = {}
-        self._wiped = asyncio.Event()
+        self._wiped = Event()
 
     async def wait_wiped(self) -> None:
         """Wait until the slices of earlier drivers are gone; those that are published from then on stay."""

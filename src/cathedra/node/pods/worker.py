@@ -25,7 +25,7 @@ from cathedra.api.core.core_v1 import ContainerStateTerminated, ContainerStatus,
 from cathedra.api.undecodable import Undecodable
 from cathedra.client.backoff import DoublingPauses
 from cathedra.clock import Clock
-from cathedra.node.concurrency import BlockTasks, Event, Wakeup, first_of
+from cathedra.node.concurrency import BlockTasks, Event, Wakeup, until_set
 from cathedra.node.containers.records import ContainerRecord, is_over, make_plan, of_kind
 from cathedra.node.containers.termination import GracePeriod
 from cathedra.node.pods.admission import Rejection
@@ -191,7 +191,7 @@ class PodWorker:
         async with self._tasks:
             if not await self._is_rejected():
                 if not is_terminal(self.pod):
-                    await first_of(self._live(), self._stop.wait())
+                    await until_set(self._stop, self._live())
                 await self._terminate()
             self._life.advance(PodStage.OVER)
             self._neighbours.freed()
