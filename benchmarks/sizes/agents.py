@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,16 +12,14 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.sizes.filling import DRIVER
+from benchmarks.sizes.filling import DRIVER, batched
 from benchmarks.sizes.programs import Reports
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.timestamp import MicroTime
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.authentication.user import MASTERS_GROUP
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
-from cathedra.client.resources import LEASES, PODS
-from cathedra.client.transport import PatchType
+from cathedra.client.resources import PODS
 from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.parts.gctuning import collected_by_memory
 from cathedra.node.agent import NodeAgent, NodeDependencies
@@ -37,9 +35,6 @@ SESSION_NODES: Final = 1000
 """Agents that share a session. A user may have 4,096 watches, and each agent has one."""
 STARTED: Final = 250
 """Agents that start together."""
-RENEWED: Final = 100
-RENEWAL_SECONDS: Final = 25.0
-"""The controller waits for 50 seconds."""
 
 
 async def run_agents(folder: Path, nodes: int) -> None:
@@ -48,19 +43,17 @@ async def run_agents(folder: Path, nodes: int) -> None:
     async with AsyncExitStack() as opened:
         clients = [await _open(opened, folder, number, clock) for number in range(-(-nodes // SESSION_NODES))]
         runtimes = {f"node-{number}": _Runtime(clock) for number in range(nodes)}
-        absent = dict.fromkeys(runtimes)
-        waiting = asyncio.create_task(_keep_ready(clients[0], absent))
         await _continue_all(clients[0], runtimes)
-        gates = FeatureGates.for_release()
+        gates, chance = FeatureGates.for_release(), random.Random(1)
         running: dict[str, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group, collected_by_memory(clock):
-            for batch in batched(runtimes, STARTED):
-                agents = [_agent(clients[len(running) // SESSION_NODES], gates, name, runtimes[name]) for name in batch]
+            for batch in batched([*runtimes], STARTED):
+                agents = [
+                    _agent(clients[len(running) // SESSION_NODES], gates, name, runtimes[name], chance)
+                    for name in batch
+                ]
                 running |= {agent.config.name: group.create_task(agent.run()) for agent in agents}
                 await asyncio.gather(*(agent.wait_ready() for agent in agents))
-                for name in batch:
-                    del absent[name]
-            waiting.cancel()
             reports.say("ready")
 
             async def lose(command: str, node: str) -> None:
@@ -89,33 +82,14 @@ async def _continue_all(client: Client, runtimes: Mapping[str, _Runtime]) -> Non
             await _continue(runtimes[pod.spec.node_name], pod)
 
 
-def batched(names: Collection[str], size: int) -> Iterator[list[str]]:
-    """Yield the names in groups of a size."""
-    every = list(names)
-    for first in range(0, len(every), size):
-        yield every[first : first + size]
-
-
-async def _keep_ready(client: Client, absent: Collection[str]) -> None:
-    """Renew the leases of nodes whose agents are still to start, until cancelled.
-
-    On a busy machine the agents start later than the controller waits for nodes. It would mark all pods as not ready,
-    and the agents would write each of them.
-    """
-    leases = client.resource(LEASES, "kube-node-lease")
-    while True:
-        for batch in batched(absent, RENEWED):
-            spec = {"renewTime": str(MicroTime(client.clock.now()))}
-            await asyncio.gather(*(leases.patch(name, PatchType.MERGE, {"spec": spec}) for name in batch))
-        await client.clock.sleep(RENEWAL_SECONDS)
-
-
-def _agent(client: Client, gates: FeatureGates, name: str, runtime: SimulatedRuntime) -> NodeAgent:
+def _agent(
+    client: Client, gates: FeatureGates, name: str, runtime: SimulatedRuntime, chance: random.Random
+) -> NodeAgent:
     return NodeAgent(
         client,
         NodeConfig(name=name, root=None, stop_containers=False),
         clock=client.clock,
-        random=random.Random(name),
+        random=chance,
         gates=gates,
         dependencies=NodeDependencies(runtime=runtime, plugins={DRIVER: _Plugin()}),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from benchmarks.sizes.programs import program
 from cathedra.api.core.core_v1 import Pod
@@ -17,6 +17,8 @@ from cathedra.apiserver.storage.protocol import Record, StorageError, Write
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from cathedra.client.client import Client
 from cathedra.client.resources import DEVICECLASSES, PODS, RESOURCECLAIMTEMPLATES
+
+T = TypeVar("T")
 
 PODS_EACH: Final = 10
 CLAIMS_EACH: Final = 5
@@ -106,6 +108,12 @@ async def until_all(client: Client, node: str, done: Callable[[Pod], bool]) -> N
             event = await anext(events)
             if event.object is not None and done(event.object):
                 waiting.discard(event.object.metadata.name)
+
+
+def batched(every: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield the elements in groups of a size."""
+    for first in range(0, len(every), size):
+        yield every[first : first + size]
 
 
 def pod_name(node: str, number: int) -> str:

@@ -103,6 +103,7 @@ async def _measured(nodes: int) -> Sizes:
             async with program("agents", folder, nodes) as agents:
                 ready = await agents.said("ready")
                 joined = await server.mark()
+                await server.command("joined")
                 await server.settle(nodes)
                 memory, agents_memory = (await server.mark())["memory"], (await agents.mark())["memory"]
                 idle = await server.share(IDLE_SECONDS)
