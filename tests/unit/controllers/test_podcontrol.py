@@ -31,6 +31,7 @@ from cathedra.controllers.podcontrol import (
     selects,
     surplus_first,
 )
+from tests.running import run_with
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import node, pod
 
@@ -56,40 +57,40 @@ def test_a_pod_from_a_template_is_named_after_its_owner_and_controlled_by_it() -
     ]
 
 
-def test_the_first_refusal_ends_the_batch_and_is_answered() -> None:
-    async def body(api: API, control: PodControl, expectations: Expectations[str]) -> None:
-        names = ["p0", "p1", "p2", "p0", "p3", "p4", "p5", "p6"]
-        refusal = await control.create_all(OWNER, [pod(name) for name in names])
-        assert refusal is not None
-        created = {one.metadata.name for one in (await api.client.resource(PODS, "default").list()).items}
-        assert created == {"p0", "p1", "p2", "p3", "p4", "p5"}, "batches of one, two and four; there is no fourth"
-
-    with_control(body)
-
-
-def test_a_deletion_is_of_that_very_pod_and_one_that_is_gone_is_fine() -> None:
-    async def body(api: API, control: PodControl, expectations: Expectations[str]) -> None:
-        pods = api.client.resource(PODS, "default")
-        created = await pods.create(pod("p"))
-        await control.delete(OWNER, created)
-        assert (await pods.list()).items == ()
-        await control.delete(OWNER, created)
-
-    with_control(body)
+@run_with(with_control)
+async def test_the_first_refusal_ends_the_batch_and_is_answered(
+    api: API, control: PodControl, expectations: Expectations[str]
+) -> None:
+    names = ["p0", "p1", "p2", "p0", "p3", "p4", "p5", "p6"]
+    refusal = await control.create_all(OWNER, [pod(name) for name in names])
+    assert refusal is not None
+    created = {one.metadata.name for one in (await api.client.resource(PODS, "default").list()).items}
+    assert created == {"p0", "p1", "p2", "p3", "p4", "p5"}, "batches of one, two and four; there is no fourth"
 
 
-def test_a_pod_is_adopted_with_a_finalizer_and_released_without() -> None:
-    async def body(api: API, control: PodControl, expectations: Expectations[str]) -> None:
-        pods = api.client.resource(PODS, "default")
-        await control.adopt(OWNER, await pods.create(pod("p")), "a/b")
-        adopted = await pods.get("p")
-        assert [one.uid for one in adopted.metadata.owner_references] == ["uid-web"]
-        assert adopted.metadata.finalizers == ("a/b",)
-        await control.release(OWNER, adopted, "a/b")
-        released = await pods.get("p")
-        assert (released.metadata.owner_references, released.metadata.finalizers) == ((), ())
+@run_with(with_control)
+async def test_a_deletion_is_of_that_very_pod_and_one_that_is_gone_is_fine(
+    api: API, control: PodControl, expectations: Expectations[str]
+) -> None:
+    pods = api.client.resource(PODS, "default")
+    created = await pods.create(pod("p"))
+    await control.delete(OWNER, created)
+    assert (await pods.list()).items == ()
+    await control.delete(OWNER, created)
 
-    with_control(body)
+
+@run_with(with_control)
+async def test_a_pod_is_adopted_with_a_finalizer_and_released_without(
+    api: API, control: PodControl, expectations: Expectations[str]
+) -> None:
+    pods = api.client.resource(PODS, "default")
+    await control.adopt(OWNER, await pods.create(pod("p")), "a/b")
+    adopted = await pods.get("p")
+    assert [one.uid for one in adopted.metadata.owner_references] == ["uid-web"]
+    assert adopted.metadata.finalizers == ("a/b",)
+    await control.release(OWNER, adopted, "a/b")
+    released = await pods.get("p")
+    assert (released.metadata.owner_references, released.metadata.finalizers) == ((), ())
 
 
 async def test_the_requests_of_a_large_batch_are_begun_in_several_turns_of_the_loop() -> None:
@@ -262,29 +263,25 @@ def test_restarts_of_sidecars_are_asked_last_of_restarts() -> None:
 # Pods are marked as disrupted before they are deleted.
 
 
-def test_a_pod_says_why_it_was_evicted_and_is_evicted_once() -> None:
-    async def body(api: API) -> None:
-        await api.client.resource(NODES).create(node("n1"))
-        pods = api.client.resource(PODS, "default")
-        created = await pods.create(pod("p", nodeName="n1"))
-        assert await evict(api.client, api.clock, created, "DeletionByTaintManager", "because")
-        going = await pods.get("p")
-        assert going.metadata.deletion_timestamp is not None
-        marked = [(one.type, one.status, one.reason) for one in going.status.conditions]
-        assert ("DisruptionTarget", "True", "DeletionByTaintManager") in marked
-        assert not await evict(api.client, api.clock, created, "DeletionByTaintManager", "because")
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_pod_says_why_it_was_evicted_and_is_evicted_once(api: API) -> None:
+    await api.client.resource(NODES).create(node("n1"))
+    pods = api.client.resource(PODS, "default")
+    created = await pods.create(pod("p", nodeName="n1"))
+    assert await evict(api.client, api.clock, created, "DeletionByTaintManager", "because")
+    going = await pods.get("p")
+    assert going.metadata.deletion_timestamp is not None
+    marked = [(one.type, one.status, one.reason) for one in going.status.conditions]
+    assert ("DisruptionTarget", "True", "DeletionByTaintManager") in marked
+    assert not await evict(api.client, api.clock, created, "DeletionByTaintManager", "because")
 
 
-def test_a_pod_of_the_same_name_is_another_one() -> None:
-    async def body(api: API) -> None:
-        pods = api.client.resource(PODS, "default")
-        first = await pods.create(pod("p"))
-        await pods.delete("p", uid=first.metadata.uid, grace_period_seconds=0)
-        assert not await evict(api.client, api.clock, first, "reason", "message")
-        await pods.create(pod("p"))
-        assert not await evict(api.client, api.clock, first, "reason", "message")
-        assert (await pods.get("p")).metadata.deletion_timestamp is None
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_pod_of_the_same_name_is_another_one(api: API) -> None:
+    pods = api.client.resource(PODS, "default")
+    first = await pods.create(pod("p"))
+    await pods.delete("p", uid=first.metadata.uid, grace_period_seconds=0)
+    assert not await evict(api.client, api.clock, first, "reason", "message")
+    await pods.create(pod("p"))
+    assert not await evict(api.client, api.clock, first, "reason", "message")
+    assert (await pods.get("p")).metadata.deletion_timestamp is None

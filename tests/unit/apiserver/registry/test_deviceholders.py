@@ -18,6 +18,7 @@ from cathedra.client.resources import NAMESPACES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.client.transport import PatchType
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.faultsim.stores import SYNC_SECONDS, Disk, DiskStore, SharedMedium, SharedStore
+from tests.running import run_with
 
 REQUESTS = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}
 
@@ -69,105 +70,91 @@ def run(story: Any) -> None:
     run_virtual(main())
 
 
-def test_a_device_that_another_claim_holds_is_refused_until_it_is_free() -> None:
-    async def story(cluster: Claims) -> None:
-        await cluster.slices.create(published([{"name": "gpu-0"}, {"name": "gpu-1"}]))
-        await cluster.make("a", "b")
-        assert await cluster.allocate("a", result("gpu-0")) == ""
-        refusal = await cluster.allocate("b", result("gpu-0"))
-        assert refusal.endswith('"b": device d.example.com/p/gpu-0 is allocated to claim default/a')
-        assert await cluster.allocate("b", result("gpu-1")) == ""
-        assert await cluster.allocate("a") == ""
-        await cluster.make("c")
-        assert await cluster.allocate("c", result("gpu-0")) == ""
-
-    run(story)
+@run_with(run)
+async def test_a_device_that_another_claim_holds_is_refused_until_it_is_free(cluster: Claims) -> None:
+    await cluster.slices.create(published([{"name": "gpu-0"}, {"name": "gpu-1"}]))
+    await cluster.make("a", "b")
+    assert await cluster.allocate("a", result("gpu-0")) == ""
+    refusal = await cluster.allocate("b", result("gpu-0"))
+    assert refusal.endswith('"b": device d.example.com/p/gpu-0 is allocated to claim default/a')
+    assert await cluster.allocate("b", result("gpu-1")) == ""
+    assert await cluster.allocate("a") == ""
+    await cluster.make("c")
+    assert await cluster.allocate("c", result("gpu-0")) == ""
 
 
-def test_of_two_writes_at_one_moment_the_second_is_refused() -> None:
-    async def story(cluster: Claims) -> None:
-        await cluster.slices.create(published([{"name": "gpu-0"}]))
-        await cluster.make("a", "b")
-        errors = await asyncio.gather(*(cluster.allocate(name, result("gpu-0")) for name in ("a", "b")))
-        assert [bool(error) for error in errors] == [False, True]
-
-    run(story)
+@run_with(run)
+async def test_of_two_writes_at_one_moment_the_second_is_refused(cluster: Claims) -> None:
+    await cluster.slices.create(published([{"name": "gpu-0"}]))
+    await cluster.make("a", "b")
+    errors = await asyncio.gather(*(cluster.allocate(name, result("gpu-0")) for name in ("a", "b")))
+    assert [bool(error) for error in errors] == [False, True]
 
 
-def test_a_device_is_free_while_its_former_claim_is_written_again() -> None:
-    async def story(cluster: Claims) -> None:
-        await cluster.slices.create(published([{"name": "gpu-0"}]))
-        await cluster.make("a", "b")
-        assert await cluster.allocate("a", result("gpu-0")) == ""
-        assert await cluster.allocate("a") == ""
-        labels = {"metadata": {"labels": {"x": "y"}}}
-        labelled = asyncio.ensure_future(cluster.claims.patch("a", PatchType.MERGE, labels))
-        assert await cluster.allocate("b", result("gpu-0")) == ""
-        await labelled
-
-    run(story)
+@run_with(run)
+async def test_a_device_is_free_while_its_former_claim_is_written_again(cluster: Claims) -> None:
+    await cluster.slices.create(published([{"name": "gpu-0"}]))
+    await cluster.make("a", "b")
+    assert await cluster.allocate("a", result("gpu-0")) == ""
+    assert await cluster.allocate("a") == ""
+    labels = {"metadata": {"labels": {"x": "y"}}}
+    labelled = asyncio.ensure_future(cluster.claims.patch("a", PatchType.MERGE, labels))
+    assert await cluster.allocate("b", result("gpu-0")) == ""
+    await labelled
 
 
-def test_administrators_and_devices_without_a_slice_are_not_compared() -> None:
-    async def story(cluster: Claims) -> None:
-        await cluster.slices.create(published([{"name": "gpu-0"}]))
-        labels = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
-        await cluster.namespaces.patch("default", PatchType.MERGE, labels)
-        await cluster.make("a", "b", "c", "d")
-        assert await cluster.allocate("a", result("gpu-0")) == ""
-        assert await cluster.allocate("b", result("gpu-0", adminAccess=True)) == ""
-        assert await cluster.allocate("c", result("unknown")) == ""
-        assert await cluster.allocate("d", result("unknown")) == ""
-
-    run(story)
+@run_with(run)
+async def test_administrators_and_devices_without_a_slice_are_not_compared(cluster: Claims) -> None:
+    await cluster.slices.create(published([{"name": "gpu-0"}]))
+    labels = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    await cluster.namespaces.patch("default", PatchType.MERGE, labels)
+    await cluster.make("a", "b", "c", "d")
+    assert await cluster.allocate("a", result("gpu-0")) == ""
+    assert await cluster.allocate("b", result("gpu-0", adminAccess=True)) == ""
+    assert await cluster.allocate("c", result("unknown")) == ""
+    assert await cluster.allocate("d", result("unknown")) == ""
 
 
-def test_shares_of_a_device_stay_within_its_capacity() -> None:
-    async def story(cluster: Claims) -> None:
-        gpu = {"name": "gpu-0", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi"}}}
-        await cluster.slices.create(published([gpu]))
-        names = ("a", "b", "c")
-        await cluster.make(*names)
-        shares = [
-            result("gpu-0", shareID=f"2b7a6d3e-0000-4000-8000-00000000000{number}", consumedCapacity={"memory": "20Gi"})
-            for number in range(3)
-        ]
-        errors = [await cluster.allocate(name, share) for name, share in zip(names, shares, strict=True)]
-        assert errors[:2] == ["", ""]
-        assert "has 40Gi of capacity memory, and claims would use 60Gi" in errors[2]
-        assert "is allocated to claim" in await cluster.allocate("c", result("gpu-0"))
-
-    run(story)
+@run_with(run)
+async def test_shares_of_a_device_stay_within_its_capacity(cluster: Claims) -> None:
+    gpu = {"name": "gpu-0", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi"}}}
+    await cluster.slices.create(published([gpu]))
+    names = ("a", "b", "c")
+    await cluster.make(*names)
+    shares = [
+        result("gpu-0", shareID=f"2b7a6d3e-0000-4000-8000-00000000000{number}", consumedCapacity={"memory": "20Gi"})
+        for number in range(3)
+    ]
+    errors = [await cluster.allocate(name, share) for name, share in zip(names, shares, strict=True)]
+    assert errors[:2] == ["", ""]
+    assert "has 40Gi of capacity memory, and claims would use 60Gi" in errors[2]
+    assert "is allocated to claim" in await cluster.allocate("c", result("gpu-0"))
 
 
-def test_counters_of_a_pool_are_not_overdrawn() -> None:
-    async def story(cluster: Claims) -> None:
-        uses = [{"counterSet": "gpu", "counters": {"memory": {"value": "30Gi"}}}]
-        parts = [{"name": f"part-{number}", "consumesCounters": uses} for number in range(3)]
-        counters = [{"name": "gpu", "counters": {"memory": {"value": "60Gi"}}}]
-        await cluster.slices.create(published(parts))
-        extra = published([], name="counters", sharedCounters=counters)
-        await cluster.slices.create(extra)
-        await cluster.make("a", "b", "c")
-        assert await cluster.allocate("a", result("part-0"), result("part-1")) == ""
-        refusal = await cluster.allocate("b", result("part-2"))
-        assert "pool d.example.com/p has 60Gi of counter gpu/memory, and claims would use 90Gi" in refusal
-        assert await cluster.allocate("a") == ""
-        assert await cluster.allocate("b", result("part-2")) == ""
-
-    run(story)
+@run_with(run)
+async def test_counters_of_a_pool_are_not_overdrawn(cluster: Claims) -> None:
+    uses = [{"counterSet": "gpu", "counters": {"memory": {"value": "30Gi"}}}]
+    parts = [{"name": f"part-{number}", "consumesCounters": uses} for number in range(3)]
+    counters = [{"name": "gpu", "counters": {"memory": {"value": "60Gi"}}}]
+    await cluster.slices.create(published(parts))
+    extra = published([], name="counters", sharedCounters=counters)
+    await cluster.slices.create(extra)
+    await cluster.make("a", "b", "c")
+    assert await cluster.allocate("a", result("part-0"), result("part-1")) == ""
+    refusal = await cluster.allocate("b", result("part-2"))
+    assert "pool d.example.com/p has 60Gi of counter gpu/memory, and claims would use 90Gi" in refusal
+    assert await cluster.allocate("a") == ""
+    assert await cluster.allocate("b", result("part-2")) == ""
 
 
 @pytest.mark.parametrize("generation", [1, 2])
-def test_a_pool_is_its_newest_generation(generation: int) -> None:
-    async def story(cluster: Claims) -> None:
-        await cluster.slices.create(published([{"name": "gpu-0"}]))
-        await cluster.slices.create(published([{"name": "gpu-1"}], generation=generation, name="t"))
-        await cluster.make("a", "b")
-        assert await cluster.allocate("a", result("gpu-0")) == ""
-        assert bool(await cluster.allocate("b", result("gpu-0"))) == (generation == 1)
-
-    run(story)
+@run_with(run)
+async def test_a_pool_is_its_newest_generation(cluster: Claims, *, generation: int) -> None:
+    await cluster.slices.create(published([{"name": "gpu-0"}]))
+    await cluster.slices.create(published([{"name": "gpu-1"}], generation=generation, name="t"))
+    await cluster.make("a", "b")
+    assert await cluster.allocate("a", result("gpu-0")) == ""
+    assert bool(await cluster.allocate("b", result("gpu-0"))) == (generation == 1)
 
 
 def on_a_shared_store(story: Any) -> None:
@@ -189,72 +176,67 @@ def on_a_shared_store(story: Any) -> None:
     run_virtual(main())
 
 
-def test_of_two_writes_through_two_servers_on_a_store_one_is_refused() -> None:
-    async def story(one: Claims, other: Claims, medium: SharedMedium) -> None:
-        await one.slices.create(published([{"name": "gpu-0"}]))
-        await one.make("a", "b")
-        errors = await asyncio.gather(one.allocate("a", result("gpu-0")), other.allocate("b", result("gpu-0")))
-        assert sorted(map(bool, errors)) == [False, True]
-        assert "device d.example.com/p/gpu-0 is allocated to claim default/" in "".join(errors)
-
-    on_a_shared_store(story)
-
-
-def test_allocations_from_one_pool_through_two_servers_all_succeed() -> None:
-    async def story(one: Claims, other: Claims, medium: SharedMedium) -> None:
-        names = [f"c{number}" for number in range(8)]
-        await one.slices.create(published([{"name": name} for name in names]))
-        await one.make(*names)
-        before = medium.attempts
-        allocations = (
-            server.allocate(name, result(name)) for server, name in zip((one, other) * 4, names, strict=True)
-        )
-        assert set(await asyncio.gather(*allocations)) == {""}
-        # Each server sends its writes one after the other. At the same moment, all but one would fail and be repeated.
-        assert medium.attempts - before <= 3 * len(names)
-
-    on_a_shared_store(story)
+@run_with(on_a_shared_store)
+async def test_of_two_writes_through_two_servers_on_a_store_one_is_refused(
+    one: Claims, other: Claims, medium: SharedMedium
+) -> None:
+    await one.slices.create(published([{"name": "gpu-0"}]))
+    await one.make("a", "b")
+    errors = await asyncio.gather(one.allocate("a", result("gpu-0")), other.allocate("b", result("gpu-0")))
+    assert sorted(map(bool, errors)) == [False, True]
+    assert "device d.example.com/p/gpu-0 is allocated to claim default/" in "".join(errors)
 
 
-def test_an_allocation_behind_a_repeated_one_is_compared_again() -> None:
+@run_with(on_a_shared_store)
+async def test_allocations_from_one_pool_through_two_servers_all_succeed(
+    one: Claims, other: Claims, medium: SharedMedium
+) -> None:
+    names = [f"c{number}" for number in range(8)]
+    await one.slices.create(published([{"name": name} for name in names]))
+    await one.make(*names)
+    before = medium.attempts
+    allocations = (server.allocate(name, result(name)) for server, name in zip((one, other) * 4, names, strict=True))
+    assert set(await asyncio.gather(*allocations)) == {""}
+    # Each server sends its writes one after the other. At the same moment, all but one would fail and be repeated.
+    assert medium.attempts - before <= 3 * len(names)
+
+
+@run_with(on_a_shared_store)
+async def test_an_allocation_behind_a_repeated_one_is_compared_again(
+    one: Claims, other: Claims, medium: SharedMedium
+) -> None:
     """The second allocation of a server waits for its first, which loses to another server at first."""
-
-    async def story(one: Claims, other: Claims, medium: SharedMedium) -> None:
-        await one.slices.create(published([{"name": "gpu-0"}, {"name": "gpu-1"}]))
-        await one.make("a", "b", "c")
-        winning = asyncio.ensure_future(other.allocate("a", result("gpu-1")))
-        # So late that the first allocation begins before that of the other server has arrived, and loses to it.
-        await asyncio.sleep(SYNC_SECONDS * 0.75)
-        before = medium.attempts
-        first, second = await asyncio.gather(one.allocate("b", result("gpu-0")), one.allocate("c", result("gpu-1")))
-        assert (await winning, first, medium.attempts - before) == ("", "", 3)
-        assert "is allocated to claim default/a" in second
-
-    on_a_shared_store(story)
+    await one.slices.create(published([{"name": "gpu-0"}, {"name": "gpu-1"}]))
+    await one.make("a", "b", "c")
+    winning = asyncio.ensure_future(other.allocate("a", result("gpu-1")))
+    # So late that the first allocation begins before that of the other server has arrived, and loses to it.
+    await asyncio.sleep(SYNC_SECONDS * 0.75)
+    before = medium.attempts
+    first, second = await asyncio.gather(one.allocate("b", result("gpu-0")), one.allocate("c", result("gpu-1")))
+    assert (await winning, first, medium.attempts - before) == ("", "", 3)
+    assert "is allocated to claim default/a" in second
 
 
-def test_pools_do_not_wait_for_each_other() -> None:
-    async def story(one: Claims, other: Claims, medium: SharedMedium) -> None:
-        await one.make("a", "b", "c")
-        before = medium.attempts
-        pools = (("a", "p"), ("b", "q"), ("c", "r"))
-        allocations = (one.allocate(name, result("gpu-0", pool=pool)) for name, pool in pools)
-        assert set(await asyncio.gather(*allocations)) == {""}
-        assert medium.attempts - before == 3
-
-    on_a_shared_store(story)
+@run_with(on_a_shared_store)
+async def test_pools_do_not_wait_for_each_other(one: Claims, other: Claims, medium: SharedMedium) -> None:
+    await one.make("a", "b", "c")
+    before = medium.attempts
+    pools = (("a", "p"), ("b", "q"), ("c", "r"))
+    allocations = (one.allocate(name, result("gpu-0", pool=pool)) for name, pool in pools)
+    assert set(await asyncio.gather(*allocations)) == {""}
+    assert medium.attempts - before == 3
 
 
-def test_a_write_without_an_answer_is_seen_by_the_next_allocation() -> None:
-    async def story(one: Claims, other: Claims, medium: SharedMedium) -> None:
-        await one.slices.create(published([{"name": "gpu-0"}]))
-        await one.make("a", "b")
-        medium.failing = 1.0
-        errors: set[str] = set()
-        while "no conflict: Timeout" not in "".join(errors):
-            errors.add((await one.allocate("a", result("gpu-0")))[:60])
-        medium.failing = 0.0
-        errors_of_b = await asyncio.gather(*(server.allocate("b", result("gpu-0")) for server in (one, other)))
-        assert all("is allocated to claim default/a" in error for error in errors_of_b)
-
-    on_a_shared_store(story)
+@run_with(on_a_shared_store)
+async def test_a_write_without_an_answer_is_seen_by_the_next_allocation(
+    one: Claims, other: Claims, medium: SharedMedium
+) -> None:
+    await one.slices.create(published([{"name": "gpu-0"}]))
+    await one.make("a", "b")
+    medium.failing = 1.0
+    errors: set[str] = set()
+    while "no conflict: Timeout" not in "".join(errors):
+        errors.add((await one.allocate("a", result("gpu-0")))[:60])
+    medium.failing = 0.0
+    errors_of_b = await asyncio.gather(*(server.allocate("b", result("gpu-0")) for server in (one, other)))
+    assert all("is allocated to claim default/a" in error for error in errors_of_b)

@@ -14,6 +14,7 @@ from cathedra.clock import LoopClock, run_virtual
 from cathedra.node.deviceplugins.manager import KEPT_SECONDS, DeviceManager, DevicesUnavailable, PluginOptions
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.runtime.runtime import RuntimeFailure
+from tests.running import run_with
 from tests.unit.node.deviceplugins.fakeplugin import RESOURCE, FakePlugin
 
 Body = Callable[[DeviceManager, FakePlugin], Awaitable[None]]
@@ -48,94 +49,88 @@ def given(manager: DeviceManager, of: Pod) -> dict[str, str]:
     return {one.name: grant.environment["RESOURCE_DEVICES"] for one in every for grant in manager.grants(of, one)}
 
 
-def test_healthy_devices_are_allocatable_and_a_plugin_that_goes_leaves_none() -> None:
-    async def body(manager: DeviceManager, plugin: FakePlugin) -> None:
-        assert manager.capacity() == {RESOURCE: (2, 2)}
-        plugin.set_health("a", healthy=False)
-        await manager.wait_changed()
-        assert manager.capacity() == {RESOURCE: (2, 1)}
-        plugin.stop()
-        await manager.wait_changed()
-        assert manager.capacity() == {RESOURCE: (2, 0)}
-        await asyncio.sleep(KEPT_SECONDS + 1)
-        assert manager.capacity() == {RESOURCE: (0, 0)}
-        manager.register(RESOURCE, FakePlugin("x"))
-        await asyncio.sleep(1)
-        assert manager.capacity() == {RESOURCE: (1, 1)}
+@run_with(lambda test: play(test, "a", "b"))
+async def test_healthy_devices_are_allocatable_and_a_plugin_that_goes_leaves_none(
+    manager: DeviceManager, plugin: FakePlugin
+) -> None:
+    assert manager.capacity() == {RESOURCE: (2, 2)}
+    plugin.set_health("a", healthy=False)
+    await manager.wait_changed()
+    assert manager.capacity() == {RESOURCE: (2, 1)}
+    plugin.stop()
+    await manager.wait_changed()
+    assert manager.capacity() == {RESOURCE: (2, 0)}
+    await asyncio.sleep(KEPT_SECONDS + 1)
+    assert manager.capacity() == {RESOURCE: (0, 0)}
+    manager.register(RESOURCE, FakePlugin("x"))
+    await asyncio.sleep(1)
+    assert manager.capacity() == {RESOURCE: (1, 1)}
 
-    play(body, "a", "b")
 
-
-def test_each_pod_gets_devices_of_its_own_until_there_are_too_few() -> None:
-    async def body(manager: DeviceManager, plugin: FakePlugin) -> None:
-        first, second = pod("1", wanting(2)), pod("2", wanting(2))
-        await manager.admit(first)
-        assert given(manager, first) == {"c": "a,b"}
-        with pytest.raises(DevicesUnavailable) as refused:
-            await manager.admit(second)
-        assert str(refused.value) == (
-            f"Allocate failed due to requested number of devices unavailable for {RESOURCE}. "
-            "Requested: 2, Available: 1, which is unexpected"
-        )
-        manager.release("1")
+@run_with(lambda test: play(test, "a", "b", "c"))
+async def test_each_pod_gets_devices_of_its_own_until_there_are_too_few(
+    manager: DeviceManager, plugin: FakePlugin
+) -> None:
+    first, second = pod("1", wanting(2)), pod("2", wanting(2))
+    await manager.admit(first)
+    assert given(manager, first) == {"c": "a,b"}
+    with pytest.raises(DevicesUnavailable) as refused:
         await manager.admit(second)
-        assert given(manager, second) == {"c": "a,b"}
-
-    play(body, "a", "b", "c")
-
-
-def test_init_containers_hand_their_devices_on_and_containers_share_none() -> None:
-    async def body(manager: DeviceManager, plugin: FakePlugin) -> None:
-        made = pod("1", wanting(1, "c1"), wanting(1, "c2"), init=(wanting(2, "i1"), wanting(1, "i2")))
-        await manager.admit(made)
-        assert given(manager, made) == {"i1": "a,b", "i2": "a", "c1": "b", "c2": "a"}
-
-    play(body, "a", "b", "c")
+    assert str(refused.value) == (
+        f"Allocate failed due to requested number of devices unavailable for {RESOURCE}. "
+        "Requested: 2, Available: 1, which is unexpected"
+    )
+    manager.release("1")
+    await manager.admit(second)
+    assert given(manager, second) == {"c": "a,b"}
 
 
-def test_the_plugin_chooses_where_it_wants_to() -> None:
-    async def body(manager: DeviceManager, plugin: FakePlugin) -> None:
-        made = pod("1", wanting(2))
-        await manager.admit(made)
-        assert plugin.calls == [("preferred", ("a", "b", "c")), ("allocate", ("c", "b"))]
-
-    play(body, "a", "b", "c", options=PluginOptions(preferred=True))
-
-
-def test_a_plugin_that_refuses_leaves_the_pod_without_devices() -> None:
-    async def body(manager: DeviceManager, plugin: FakePlugin) -> None:
-        plugin.failing = "no"
-        with pytest.raises(DevicesUnavailable, match="rpc error: code = Unknown desc = no, which is unexpected"):
-            await manager.admit(pod("1", wanting(2)))
-        plugin.failing = ""
-        await manager.admit(pod("2", wanting(2)))
-
-    play(body, "a", "b")
+@run_with(lambda test: play(test, "a", "b", "c"))
+async def test_init_containers_hand_their_devices_on_and_containers_share_none(
+    manager: DeviceManager, plugin: FakePlugin
+) -> None:
+    made = pod("1", wanting(1, "c1"), wanting(1, "c2"), init=(wanting(2, "i1"), wanting(1, "i2")))
+    await manager.admit(made)
+    assert given(manager, made) == {"i1": "a,b", "i2": "a", "c1": "b", "c2": "a"}
 
 
-def test_a_plugin_that_wants_to_is_told_before_each_start_and_may_prevent_it() -> None:
-    async def body(manager: DeviceManager, plugin: FakePlugin) -> None:
-        made = pod("1", wanting(1))
-        await manager.admit(made)
-        (container,) = made.spec.containers
+@run_with(lambda test: play(test, "a", "b", "c", options=PluginOptions(preferred=True)))
+async def test_the_plugin_chooses_where_it_wants_to(manager: DeviceManager, plugin: FakePlugin) -> None:
+    made = pod("1", wanting(2))
+    await manager.admit(made)
+    assert plugin.calls == [("preferred", ("a", "b", "c")), ("allocate", ("c", "b"))]
+
+
+@run_with(lambda test: play(test, "a", "b"))
+async def test_a_plugin_that_refuses_leaves_the_pod_without_devices(manager: DeviceManager, plugin: FakePlugin) -> None:
+    plugin.failing = "no"
+    with pytest.raises(DevicesUnavailable, match="rpc error: code = Unknown desc = no, which is unexpected"):
+        await manager.admit(pod("1", wanting(2)))
+    plugin.failing = ""
+    await manager.admit(pod("2", wanting(2)))
+
+
+@run_with(lambda test: play(test, "a", options=PluginOptions(pre_start=True)))
+async def test_a_plugin_that_wants_to_is_told_before_each_start_and_may_prevent_it(
+    manager: DeviceManager, plugin: FakePlugin
+) -> None:
+    made = pod("1", wanting(1))
+    await manager.admit(made)
+    (container,) = made.spec.containers
+    await manager.before_start(made, container)
+    assert plugin.calls[-1] == ("pre_start", ("a",))
+    plugin.failing = "broken"
+    with pytest.raises(RuntimeFailure, match=r"device plugin PreStartContainer rpc failed with err: .* broken"):
         await manager.before_start(made, container)
-        assert plugin.calls[-1] == ("pre_start", ("a",))
-        plugin.failing = "broken"
-        with pytest.raises(RuntimeFailure, match=r"device plugin PreStartContainer rpc failed with err: .* broken"):
-            await manager.before_start(made, container)
-
-    play(body, "a", options=PluginOptions(pre_start=True))
 
 
-def test_what_a_claim_stands_for_is_no_business_of_the_plugin() -> None:
-    async def body(manager: DeviceManager, plugin: FakePlugin) -> None:
-        mapping = {"containerName": "c", "resourceName": RESOURCE, "requestName": "r"}
-        status = {"extendedResourceClaimStatus": {"resourceClaimName": "x", "requestMappings": [mapping]}}
-        made = from_dict(Pod, {"spec": {"containers": [wanting(1)]}, "status": status})
-        await manager.admit(made)
-        assert plugin.calls == []
-
-    play(body, "a")
+@run_with(lambda test: play(test, "a"))
+async def test_what_a_claim_stands_for_is_no_business_of_the_plugin(manager: DeviceManager, plugin: FakePlugin) -> None:
+    mapping = {"containerName": "c", "resourceName": RESOURCE, "requestName": "r"}
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "x", "requestMappings": [mapping]}}
+    made = from_dict(Pod, {"spec": {"containers": [wanting(1)]}, "status": status})
+    await manager.admit(made)
+    assert plugin.calls == []
 
 
 def test_another_agent_knows_who_has_what(tmp_path: Path) -> None:
