@@ -1,14 +1,17 @@
-"""Decorators of asynchronous tests that need a world or a clock of their own."""
+"""Runners of asynchronous tests that need a world or a clock of their own, and of tasks beside a test."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from functools import partial, wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from cathedra.clock import run_virtual
 
+T = TypeVar("T")
 Test = Callable[..., Coroutine[Any, Any, None]]
 
 
@@ -35,3 +38,14 @@ def run_with(runner: Callable[[Test], object]) -> Callable[[Test], Callable[...,
 
 on_virtual_clock = run_with(lambda test: run_virtual(test()))
 """Runs a test on an event loop whose time passes only when all its tasks wait."""
+
+
+@asynccontextmanager
+async def beside(coroutine: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
+    """Run a coroutine as a task while the body of the context runs, then cancel it and wait for its end."""
+    task = asyncio.create_task(coroutine)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

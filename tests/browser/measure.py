@@ -41,6 +41,7 @@ from cathedra.page.server import serving_page
 from cathedra.releases import FeatureGates
 from tests.browser.conftest import map_server, until
 from tests.requirements import program
+from tests.running import beside
 from tests.unit.cli.dra.dumps import gpu_cluster, write_dump
 
 _FRAMES = """async () => {
@@ -161,11 +162,8 @@ async def _cluster(nodes: int) -> AsyncIterator[tuple[Client, str]]:
     engine = Engine(await read_client(client, source="cluster"))
     with ThreadPoolExecutor(1) as executor, ThreadPoolExecutor(1) as drawing:
         follower = ClusterFollower(engine, server.transport(), namespace="", clock=clock, executor=drawing)
-        async with serving_page(engine, follower, executor) as address:
-            following = asyncio.create_task(follower.run())
+        async with serving_page(engine, follower, executor) as address, beside(follower.run()):
             yield client, address
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
     await server.close()
 
 

@@ -18,6 +18,7 @@ from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ClaimReference
 from cathedra.node.plugins.registration import PluginRegistrar
 from cathedra.node.plugins.registry import PluginRegistry, RegistryListener
+from tests.running import beside
 from tests.unit.driver.world import NODE, in_real_time, result, running
 
 
@@ -38,8 +39,7 @@ async def test_gpu_driver_registers_prepares_and_comes_back_after_a_restart(dire
     registrar = PluginRegistrar(
         directory / "registry", registry, plugins=directory, clock=SystemClock(), metrics=NodeMetrics(SystemClock())
     )
-    agent = asyncio.ensure_future(registrar.run())
-    try:
+    async with beside(registrar.run()):
         async with asyncio.timeout(120):
             for _ in range(2):
                 runner = world.runner(
@@ -62,9 +62,6 @@ async def test_gpu_driver_registers_prepares_and_comes_back_after_a_restart(dire
                     usable.clear()
                 await unusable.wait()
                 unusable.clear()
-    finally:
-        agent.cancel()
-        await asyncio.wait((agent,))
 
 
 async def test_slices_that_a_restarted_agent_deletes_are_back_in_seconds(directory: Path) -> None:
@@ -82,12 +79,10 @@ async def test_slices_that_a_restarted_agent_deletes_are_back_in_seconds(directo
         for _ in range(2):
             assert runner.registration is not None
             told = runner.registration.changed()
-            running_agent = asyncio.ensure_future(agent())
-            await world.client.resource(RESOURCESLICES).delete_collection(field_selector=f"spec.nodeName={NODE}")
-            await told.wait()
-            began = SystemClock().monotonic()
-            while not await world.slices():  # noqa: ASYNC110
-                await asyncio.sleep(0.1)
-            assert SystemClock().monotonic() - began < 20  # 30 without the node agent's word
-            running_agent.cancel()
-            await asyncio.wait((running_agent,))
+            async with beside(agent()):
+                await world.client.resource(RESOURCESLICES).delete_collection(field_selector=f"spec.nodeName={NODE}")
+                await told.wait()
+                began = SystemClock().monotonic()
+                while not await world.slices():  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+                assert SystemClock().monotonic() - began < 20  # 30 without the node agent's word

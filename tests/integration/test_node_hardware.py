@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import shutil
@@ -25,6 +24,7 @@ from cathedra.drivers.cpu import CpuDriver, read_topology
 from cathedra.drivers.hostdev import HostDevices
 from tests.integration.real_node import RealNode, running
 from tests.requirements import container_runtime
+from tests.running import beside
 from tests.unit.driver.world import SHARES
 from tests.unit.node.fakes import NODE, make_claim, make_pod
 
@@ -63,12 +63,8 @@ async def at_work(node: RealNode, driver: Driver) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def running_driver(runner: DriverRunner) -> AsyncIterator[None]:
-    task = asyncio.ensure_future(runner.run())
-    try:
+    async with beside(runner.run()):
         yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def allocate(node: RealNode, name: str, driver: str, device: str, **more: object) -> None:

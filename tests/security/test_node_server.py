@@ -21,6 +21,7 @@ from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
 from cathedra.node.server.app import ROUTES as SERVED
 from cathedra.node.server.tls import UnprotectedServer
+from tests.running import beside
 from tests.unit.node.fakes import GATES, NODE, NodeTransport
 
 WALK = {
@@ -85,11 +86,9 @@ async def server(folder: Path) -> AsyncIterator[Server]:
     transport, authority = NodeTransport(), Authority.make(SystemClock().now())
     (folder / "ca.crt").write_bytes(authority.pair.certificate)
     agent = make_agent(folder, transport, folder / "ca.crt")
-    running = asyncio.ensure_future(agent.run())
-    await asyncio.wait_for(agent.wait_ready(), 120)
-    yield Server(folder, transport, authority, agent)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with beside(agent.run()):
+        await asyncio.wait_for(agent.wait_ready(), 120)
+        yield Server(folder, transport, authority, agent)
 
 
 async def test_without_an_authority_for_callers_the_agent_does_not_start(folder: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from cathedra.certificates.authority import Authority
 from cathedra.clock import SystemClock
 from cathedra.node.setup.directories import PodDirectories
+from tests.running import beside
 from tests.security.test_node_server import folder, make_agent
 from tests.unit.node.fakes import NodeTransport, make_pod
 
@@ -57,8 +58,7 @@ async def test_an_agent_closes_what_an_earlier_one_left_open(folder: Path) -> No
     (root / "containers").mkdir()
     (folder / "ca.crt").write_bytes(Authority.make(SystemClock().now()).pair.certificate)
     agent = make_agent(folder, NodeTransport(), folder / "ca.crt")
-    running = asyncio.ensure_future(agent.run())
-    try:
+    async with beside(agent.run()):
         await asyncio.wait_for(agent.wait_ready(), 120)
         assert {name: permissions(root / name) for name in ("pods", "containers", "pki")} == {
             "pods": 0o700,
@@ -68,6 +68,3 @@ async def test_an_agent_closes_what_an_earlier_one_left_open(folder: Path) -> No
         for sockets in ("plugins", "plugins_registry", "pod-resources"):
             assert permissions(root / sockets) == 0o750
         assert permissions(root / "pki" / "kubelet.key") == 0o600
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)

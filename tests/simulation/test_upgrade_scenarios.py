@@ -23,6 +23,7 @@ from cathedra.driver import Device, Pool
 from cathedra.driver.publishing.controller import ResourceSliceController, SliceScope
 from cathedra.driver.publishing.layout import lay_out
 from cathedra.drivers.example.controls import PREPARE, UNPREPARE
+from tests.running import beside
 from tests.simulation.actors import NAME, TEST, Actors, a_driver, request
 from tests.simulation.demos import NODE, KeptStorage, Machine, staged
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
@@ -352,22 +353,20 @@ def test_m7_a_slice_that_is_deleted_comes_back_where_pools_cannot_be_selected() 
             on_error=lambda error, _: errors.append(error),
         )
         slices.update(lay_out([Pool(devices=[Device("device-00")], name=pool, all_nodes=True)], NODE))
-        running = asyncio.ensure_future(slices.run())
-        refs = on.stage.client.resource(RESOURCESLICES)
+        async with beside(slices.run()):
+            refs = on.stage.client.resource(RESOURCESLICES)
 
-        async def only() -> ResourceSlice:
-            (found,) = [one for one in (await refs.list()).items if one.spec.driver == "other.example.com"]
-            assert (found.spec.all_nodes, found.spec.node_name, found.spec.pool.name) == (True, None, pool)
-            assert [device.name for device in found.spec.devices] == ["device-00"]
-            return found
+            async def only() -> ResourceSlice:
+                (found,) = [one for one in (await refs.list()).items if one.spec.driver == "other.example.com"]
+                assert (found.spec.all_nodes, found.spec.node_name, found.spec.pool.name) == (True, None, pool)
+                assert [device.name for device in found.spec.devices] == ["device-00"]
+                return found
 
-        await on.settle()
-        before = await only()
-        await refs.delete(before.metadata.name)
-        await on.settle()
-        assert (await only()).metadata.uid != before.metadata.uid
-        assert errors == []
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+            await on.settle()
+            before = await only()
+            await refs.delete(before.metadata.name)
+            await on.settle()
+            assert (await only()).metadata.uid != before.metadata.uid
+            assert errors == []
 
     through((of(OLD), step), (of(NEW), step), (of(OLD), step))

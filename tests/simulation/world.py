@@ -26,6 +26,7 @@ from cathedra.drivers.gpu import GpuDriver
 from cathedra.node.config import NodeConfig
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.scheduler import Scheduler
+from tests.running import beside
 from tests.simulation.history import WATCHED, History
 
 __all__ = ["Disturb", "World", "demo", "running"]
@@ -96,17 +97,13 @@ class World:
     async def keep(self, make: Callable[[], Part], life: float | None) -> None:
         """Run a part; if it has a ``life``, kill it after so many seconds on average and start another one."""
         while True:
-            part = asyncio.ensure_future(make().run())
-            try:
+            async with beside(make().run()) as part:
                 if life is None:
                     await part
                     return
                 done, _ = await asyncio.wait({part}, timeout=self.random.expovariate(1 / life))
                 if done:
                     part.result()
-            finally:
-                part.cancel()
-                await asyncio.gather(part, return_exceptions=True)
             await self.clock.sleep(self.random.uniform(0, 10))
 
     def node(self, name: str, gpus: int) -> RunningNode:

@@ -15,6 +15,7 @@ from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.transport import APICall
 from cathedra.clock import run_virtual
+from tests.running import beside
 from tests.unit.client.fake_transport import FakeTransport
 
 POD = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u1", resource_version="7"))
@@ -24,11 +25,9 @@ def events(body: Callable[[EventRecorder], Awaitable[None]], **options: int) -> 
     async def main() -> list[Event]:
         server = FakeTransport()
         recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock(), **options)
-        task = asyncio.ensure_future(recorder.run())
-        await body(recorder)
-        await recorder.flush()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with beside(recorder.run()):
+            await body(recorder)
+            await recorder.flush()
         return [obj for obj in server.objects.values() if isinstance(obj, Event)]
 
     return run_virtual(main())
@@ -111,10 +110,8 @@ def test_a_missing_connection_only_delays() -> None:
         server.failures += [ConnectionError("down")] * 2
         recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock())
         recorder.record(POD, "Normal", "Fine", "all is well")
-        task = asyncio.ensure_future(recorder.run())
-        await recorder.flush()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with beside(recorder.run()):
+            await recorder.flush()
         return len(server.objects)
 
     assert run_virtual(main()) == 1
@@ -138,10 +135,8 @@ def test_an_event_of_which_the_first_answer_is_not_seen_is_written_once(fault: s
         server = Unreliable()
         recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock())
         recorder.record(POD, "Normal", "Fine", "all is well")
-        task = asyncio.ensure_future(recorder.run())
-        await recorder.flush()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with beside(recorder.run()):
+            await recorder.flush()
         return len(server.objects)
 
     assert run_virtual(main()) == 1

@@ -23,7 +23,7 @@ from cathedra.client.queuemetrics import InformerMetrics
 from cathedra.client.resources import NODES, PODS
 from cathedra.client.transport import APICall, EventType, MalformedAnswer, Page, WatchEvent, undecodable_event
 from cathedra.clock import run_virtual
-from tests.running import on_virtual_clock, run_with
+from tests.running import beside, on_virtual_clock, run_with
 from tests.unit.client.fake_transport import FakeTransport
 
 
@@ -49,12 +49,8 @@ class Setting:
 def play(body: Callable[[Setting], Awaitable[None]]) -> Setting:
     async def main() -> Setting:
         setting = Setting()
-        task = asyncio.ensure_future(setting.informer.run())
-        try:
+        async with beside(setting.informer.run()):
             await body(setting)
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
         return setting
 
     return run_virtual(main())
@@ -163,13 +159,11 @@ async def test_shared_informers_are_one_per_resource_and_start_late_ones_too() -
     pods = shared.of(PODS)
     assert shared.of(PODS) is pods
     assert shared.of(PODS, field_selector="spec.nodeName=n1") is not pods
-    task = asyncio.ensure_future(shared.run())
-    await shared.wait_synced()
-    nodes = shared.of(NODES)
-    await nodes.wait_synced()
-    assert nodes.synced
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with beside(shared.run()):
+        await shared.wait_synced()
+        nodes = shared.of(NODES)
+        await nodes.wait_synced()
+        assert nodes.synced
     assert server.watches == 0
 
 
@@ -267,15 +261,11 @@ class Following:
 def follow(script_of: Callable[[], Script], body: Callable[[Following], Awaitable[None]]) -> Following:
     async def main() -> Following:
         following = Following(script_of())
-        task = asyncio.ensure_future(following.informer.run())
-        try:
+        async with beside(following.informer.run()) as task:
             await following.informer.wait_synced()
             await body(following)
             await asyncio.sleep(1)
             assert not task.done(), "the informer must outlive everything"
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
         return following
 
     return run_virtual(main())

@@ -19,7 +19,7 @@ from cathedra.client.kubeconfig import Target
 from cathedra.client.resources import PODS
 from cathedra.client.servers import INTERVAL, ServerLeft, Servers
 from cathedra.client.transport import APICall
-from tests.running import on_virtual_clock
+from tests.running import beside, on_virtual_clock
 
 POD = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "ns", "resourceVersion": "7"}}
 FIRST, SECOND, THIRD = "https://a", "https://b", "https://c"
@@ -41,12 +41,8 @@ class Probes:
 @asynccontextmanager
 async def followed(probes: Probes, *urls: str) -> AsyncIterator[Servers]:
     servers = Servers(urls)
-    task = asyncio.create_task(servers.follow(probes))
-    try:
+    async with beside(servers.follow(probes)):
         yield servers
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 @on_virtual_clock

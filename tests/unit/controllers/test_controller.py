@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 
 import msgspec
@@ -15,7 +14,7 @@ from cathedra.client.queuemetrics import QueueMetrics
 from cathedra.client.resources import EVENTS
 from cathedra.controllers.controller import ControllerContext
 from cathedra.releases import FeatureGates
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.inprocess import API, with_api
 
 GATES = FeatureGates.for_release("1.37", {"DRADeviceTaints": False})
@@ -53,12 +52,10 @@ async def test_what_happens_in_a_queue_is_counted_under_the_controllers_name(api
 @run_with(with_api)
 async def test_events_come_from_the_component_that_tells_them(api: API) -> None:
     recorder = context(api).recorder("job-controller")
-    running = asyncio.ensure_future(recorder.run())
-    pod = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u"))
-    recorder.record(pod, "Normal", "Because", "so it is")
-    events = api.client.resource(EVENTS, "default")
-    while not (found := (await events.list()).items):
-        await api.clock.sleep(0.1)
-    assert [event.source.component or event.reporting_controller for event in found] == ["job-controller"]
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with beside(recorder.run()):
+        pod = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u"))
+        recorder.record(pod, "Normal", "Because", "so it is")
+        events = api.client.resource(EVENTS, "default")
+        while not (found := (await events.list()).items):
+            await api.clock.sleep(0.1)
+        assert [event.source.component or event.reporting_controller for event in found] == ["job-controller"]

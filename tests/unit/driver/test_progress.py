@@ -12,6 +12,7 @@ import pytest
 from cathedra.driver.errors import RegistrationFailed
 from cathedra.driver.progress import print_progress
 from cathedra.driver.serving.registration import PluginInfo, Registration
+from tests.running import beside
 
 
 class Slices:
@@ -37,19 +38,17 @@ async def test_every_change_is_a_line() -> None:
     runner: Any = SimpleNamespace(
         slices=slices, registration=registration, registry_dir=Path("/registry"), node_name="n1"
     )
-    telling = asyncio.ensure_future(print_progress(runner, said.put_nowait))
-    async with asyncio.timeout(120):
-        assert {await said.get(), await said.get()} == {
-            "published 4 devices in 1 slice for node n1",
-            "waiting for a kubelet in /registry",
-        }
-        with pytest.raises(RegistrationFailed):
-            registration.notify(registered=False, error="too old")
-        assert await said.get() == "the kubelet at /registry refused the driver: too old"
-        registration.notify(registered=True, error="")
-        assert await said.get() == "registered with the kubelet at /registry"
-        slices.counts, former, slices.event = (1, 1), slices.event, asyncio.Event()
-        former.set()
-        assert await said.get() == "published 1 device in 1 slice for node n1"
-    telling.cancel()
-    await asyncio.gather(telling, return_exceptions=True)
+    async with beside(print_progress(runner, said.put_nowait)):
+        async with asyncio.timeout(120):
+            assert {await said.get(), await said.get()} == {
+                "published 4 devices in 1 slice for node n1",
+                "waiting for a kubelet in /registry",
+            }
+            with pytest.raises(RegistrationFailed):
+                registration.notify(registered=False, error="too old")
+            assert await said.get() == "the kubelet at /registry refused the driver: too old"
+            registration.notify(registered=True, error="")
+            assert await said.get() == "registered with the kubelet at /registry"
+            slices.counts, former, slices.event = (1, 1), slices.event, asyncio.Event()
+            former.set()
+            assert await said.get() == "published 1 device in 1 slice for node n1"

@@ -19,7 +19,7 @@ from cathedra.driver import DriverError, DriverRunner, MemoryFiles, OptionError
 from cathedra.driver.kit import check_driver
 from cathedra.drivers.cpu import Cpu, CpuDriver, SharedPool, choose, read_topology
 from cathedra.drivers.hooks.cpuset import parse_cpus
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.driver.world import NODE, SHARES, World, in_virtual_time, result
 from tests.unit.drivers.cpu.machine import build, write
 
@@ -257,21 +257,19 @@ async def test_containers_that_come_later_and_claims_that_change_are_noticed(tmp
             swept.put_nowait(exclusive)
 
     shared = Noting(["kubepods"], EVERY, tmp_path / "lock", tmp_path)
-    keeping = asyncio.ensure_future(shared.keep(lambda: frozenset(held), lambda: events[-1]))
-    async with asyncio.timeout(120):
-        await swept.get()
-        assert first.read_text() == "0,2-3"
-        later = container(tmp_path, "pod2/b")
-        while parse_cpus(later.read_text()) != {0, 2, 3}:
+    async with beside(shared.keep(lambda: frozenset(held), lambda: events[-1])):
+        async with asyncio.timeout(120):
             await swept.get()
-        held.add(2)
-        old = events[-1]
-        events.append(asyncio.Event())
-        old.set()
-        while parse_cpus(later.read_text()) != {0, 3}:
-            await swept.get()
-    keeping.cancel()
-    await asyncio.wait((keeping,))
+            assert first.read_text() == "0,2-3"
+            later = container(tmp_path, "pod2/b")
+            while parse_cpus(later.read_text()) != {0, 2, 3}:
+                await swept.get()
+            held.add(2)
+            old = events[-1]
+            events.append(asyncio.Event())
+            old.set()
+            while parse_cpus(later.read_text()) != {0, 3}:
+                await swept.get()
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from cathedra.node.nodestatus import (
 )
 from cathedra.node.runtime.runtime import RuntimeFailure
 from cathedra.semantics.conditions import find_condition
-from tests.running import on_virtual_clock, run_with
+from tests.running import beside, on_virtual_clock, run_with
 from tests.unit.node.fakes import GATES, NODE, NodeTransport, Setting
 from tests.unit.node.test_agent import play
 
@@ -145,39 +145,35 @@ async def test_a_runtime_that_is_silent_for_half_a_minute_makes_the_node_not_rea
         gates=GATES,
         sources=ReportSources(monitor=RuntimeMonitor(runtime.status, clock)),
     )
-    task = asyncio.ensure_future(reporter.run())
+    async with beside(reporter.run()):
 
-    async def ready() -> NodeCondition:
-        found = find_condition((await client.resource(NODES).get(NODE)).status.conditions, "Ready")
-        assert found is not None
-        return found
+        async def ready() -> NodeCondition:
+            found = find_condition((await client.resource(NODES).get(NODE)).status.conditions, "Ready")
+            assert found is not None
+            return found
 
-    await clock.sleep(60)
-    assert (await ready()).status == "True"
-    runtime.errors = None
-    await clock.sleep(PATIENCE)
-    assert (await ready()).status == "True"
-    await clock.sleep(2 * PERIOD)
-    condition = await ready()
-    assert (condition.status, condition.reason, condition.message) == ("False", "KubeletNotReady", DOWN)
-    runtime.errors = ()
-    await clock.sleep(2 * PERIOD)
-    condition = await ready()
-    assert (condition.status, condition.reason) == ("True", "KubeletReady")
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+        await clock.sleep(60)
+        assert (await ready()).status == "True"
+        runtime.errors = None
+        await clock.sleep(PATIENCE)
+        assert (await ready()).status == "True"
+        await clock.sleep(2 * PERIOD)
+        condition = await ready()
+        assert (condition.status, condition.reason, condition.message) == ("False", "KubeletNotReady", DOWN)
+        runtime.errors = ()
+        await clock.sleep(2 * PERIOD)
+        condition = await ready()
+        assert (condition.status, condition.reason) == ("True", "KubeletReady")
 
 
 @on_virtual_clock
 async def test_several_reasons_are_listed_as_a_kubelet_lists_them() -> None:
     server, runtime = NodeTransport(), Runtime()
     monitor = RuntimeMonitor(runtime.status, server.clock())
-    task = asyncio.ensure_future(monitor.run())
-    runtime.errors = ("a",)
-    await monitor.wait_changed()
-    assert monitor.message == "a"
-    runtime.errors = ("a", "b")
-    await monitor.wait_changed()
-    assert monitor.message == "[a, b]"
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with beside(monitor.run()):
+        runtime.errors = ("a",)
+        await monitor.wait_changed()
+        assert monitor.message == "a"
+        runtime.errors = ("a", "b")
+        await monitor.wait_changed()
+        assert monitor.message == "[a, b]"

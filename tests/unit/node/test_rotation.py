@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import ssl
 from pathlib import Path
@@ -18,7 +17,7 @@ from cathedra.certificates.requests import make_request, sign_request, validity
 from cathedra.client.resources import CERTIFICATESIGNINGREQUESTS
 from cathedra.cluster.identity.permissions import install_kubelet_permissions
 from cathedra.node.rotation import EARLIEST, LATEST, CertificateRotation, RotatedCertificate, newest_pair
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.apiserver.guarded import Guarded, guarded
 from tests.unit.controllers.certificates.requests import controllers
 
@@ -56,14 +55,11 @@ async def test_a_nodes_client_certificate_is_renewed_in_the_last_third_of_its_li
 ) -> None:
     await install_kubelet_permissions(api.admin)
     which, shown = RotatedCertificate.of_client("n1", tmp_path), list[Path]()
-    async with controllers(api):
-        renewing = asyncio.ensure_future(rotation(api, which, shown).run())
+    async with controllers(api), beside(rotation(api, which, shown).run()):
         await api.clock.sleep(EARLIEST * DAY - 600)
         assert shown == []
         await api.clock.sleep((LATEST - EARLIEST) * DAY + 600)
         assert shown == [which.file]
-        renewing.cancel()
-        await asyncio.gather(renewing, return_exceptions=True)
     kept = which.file.read_bytes()
     certificate = x509.load_pem_x509_certificate(kept)
     assert [a.value for a in certificate.subject] == ["system:nodes", "system:node:n1"]
@@ -75,16 +71,13 @@ async def test_a_nodes_client_certificate_is_renewed_in_the_last_third_of_its_li
 @run_with(guarded)
 async def test_a_serving_certificate_waits_for_its_approval(api: Guarded, *, tmp_path: Path) -> None:
     which, shown = RotatedCertificate.of_server("n1", "10.0.0.7", tmp_path), list[Path]()
-    async with controllers(api):
-        renewing = asyncio.ensure_future(rotation(api, which, shown).run())
+    async with controllers(api), beside(rotation(api, which, shown).run()):
         await api.clock.sleep(LATEST * DAY)
         found = await open_request(api)
         assert (found.spec.signer_name, shown) == ("kubernetes.io/kubelet-serving", [])
         await judge(api, found, "Approved")
         await api.clock.sleep(5)
         assert shown == [which.file]
-        renewing.cancel()
-        await asyncio.gather(renewing, return_exceptions=True)
     names = x509.load_pem_x509_certificate(which.file.read_bytes()).extensions
     hosts = names.get_extension_for_class(x509.SubjectAlternativeName).value
     assert hosts.get_values_for_type(x509.DNSName) == ["n1"]
@@ -96,20 +89,18 @@ async def test_a_request_that_is_denied_or_deleted_is_followed_by_another_one_la
     api: Guarded, *, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     which, shown = RotatedCertificate.of_server("n1", "10.0.0.7", tmp_path), list[Path]()
-    renewing = asyncio.ensure_future(rotation(api, which, shown).run())
-    await api.clock.sleep(LATEST * DAY)
-    denied = await open_request(api)
-    await judge(api, denied, "Denied")
-    await api.clock.sleep(3600)
-    following = await open_request(api)
-    assert following.metadata.name != denied.metadata.name
-    await api.admin.resource(CERTIFICATESIGNINGREQUESTS).delete(following.metadata.name)
-    await api.clock.sleep(3600)
-    assert (await open_request(api)).metadata.name != following.metadata.name
-    assert f"request {denied.metadata.name} is Denied: by hand" in caplog.text
-    assert not which.file.exists()
-    renewing.cancel()
-    await asyncio.gather(renewing, return_exceptions=True)
+    async with beside(rotation(api, which, shown).run()):
+        await api.clock.sleep(LATEST * DAY)
+        denied = await open_request(api)
+        await judge(api, denied, "Denied")
+        await api.clock.sleep(3600)
+        following = await open_request(api)
+        assert following.metadata.name != denied.metadata.name
+        await api.admin.resource(CERTIFICATESIGNINGREQUESTS).delete(following.metadata.name)
+        await api.clock.sleep(3600)
+        assert (await open_request(api)).metadata.name != following.metadata.name
+        assert f"request {denied.metadata.name} is Denied: by hand" in caplog.text
+        assert not which.file.exists()
 
 
 def test_what_was_renewed_is_used_where_it_holds_longer(tmp_path: Path) -> None:

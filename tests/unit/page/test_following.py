@@ -24,7 +24,7 @@ from cathedra.insight.inventory.listing import DeviceListing
 from cathedra.insight.inventory.report import DeviceEntry
 from cathedra.insight.reading.live import read_client
 from cathedra.page.following import ClusterFollower
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.inprocess import API, with_api
 
 
@@ -90,12 +90,8 @@ async def next_of(lines: AsyncIterator[bytes], kind: str) -> dict[str, Any]:
 async def following(api: API, transport: Transport) -> AsyncIterator[tuple[Engine, ClusterFollower]]:
     engine = Engine(await read_client(api.client, source="cluster"))
     follower = ClusterFollower(engine, transport, namespace="default", clock=api.clock, executor=Inline())
-    task = asyncio.create_task(follower.run())
-    try:
+    async with beside(follower.run()):
         yield engine, follower
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 @run_with(with_api)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from cathedra.api.core.apiregistration_v1 import APIService, APIServiceSpec, ServiceReference
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.bootstrap.apiservices import PROBE_SECONDS, APIServiceKeeper, Verdict
 from cathedra.client.resources import resource_ref
 from cathedra.client.transport import PatchType
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.apiserver.asgi import ASGIClient
 from tests.unit.apiserver.custom.test_custom_resources import CRDS, definition
 from tests.unit.apiserver.guarded import Guarded, guarded
@@ -68,17 +66,15 @@ async def test_what_was_changed_or_deleted_is_put_right(api: Guarded) -> None:
 async def test_those_of_custom_resources_go_with_them(api: Guarded) -> None:
     asgi = ASGIClient(api.server)
     api.server.add_tokens({"t": UserInfo("root", ("system:masters",))})
-    running = asyncio.create_task(keeper(api).run())
-    await asgi("POST", CRDS, definition(), user="t")
-    await api.clock.sleep(1)
-    found = await api.admin.resource(SERVICES).get("v1.d.x")
-    assert found.metadata.labels == {"kube-aggregator.kubernetes.io/automanaged": "true"}
-    assert (found.spec.group_priority_minimum, found.spec.version_priority) == (1000, 100)
-    await asgi("DELETE", f"{CRDS}/gpuconfigs.d.x", user="t")
-    await api.clock.sleep(1)
-    assert "v1.d.x" not in await names(api)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with beside(keeper(api).run()):
+        await asgi("POST", CRDS, definition(), user="t")
+        await api.clock.sleep(1)
+        found = await api.admin.resource(SERVICES).get("v1.d.x")
+        assert found.metadata.labels == {"kube-aggregator.kubernetes.io/automanaged": "true"}
+        assert (found.spec.group_priority_minimum, found.spec.version_priority) == (1000, 100)
+        await asgi("DELETE", f"{CRDS}/gpuconfigs.d.x", user="t")
+        await api.clock.sleep(1)
+        assert "v1.d.x" not in await names(api)
 
 
 @run_with(guarded)
@@ -103,9 +99,7 @@ async def test_a_server_behind_a_service_is_asked_again_and_again(api: Guarded) 
     await asking.reconcile()
     (condition,) = (await services.get("v1beta1.metrics.k8s.io")).status.conditions
     assert (condition.type, condition.status, condition.reason) == ("Available", "False", "MissingEndpoints")
-    running = asyncio.create_task(asking.run())
-    await api.clock.sleep(PROBE_SECONDS + 1)
-    (condition,) = (await services.get("v1beta1.metrics.k8s.io")).status.conditions
-    assert (condition.status, condition.reason) == ("True", "Passed")
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with beside(asking.run()):
+        await api.clock.sleep(PROBE_SECONDS + 1)
+        (condition,) = (await services.get("v1beta1.metrics.k8s.io")).status.conditions
+        assert (condition.status, condition.reason) == ("True", "Passed")

@@ -22,7 +22,7 @@ from cathedra.apiserver.bootstrap.expiry import (
     HistoryTrimming,
 )
 from cathedra.client.resources import CONFIGMAPS, EVENTS, SECRETS
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.apiserver.guarded import Guarded, guarded
 
 
@@ -46,13 +46,9 @@ def count(api: Guarded) -> int:
 @asynccontextmanager
 async def expiry(api: Guarded) -> AsyncIterator[EventExpiry]:
     expiring = EventExpiry(api.server.context)
-    running = asyncio.create_task(expiring.run())
-    await asyncio.sleep(0)
-    try:
+    async with beside(expiring.run()):
+        await asyncio.sleep(0)
         yield expiring
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 @run_with(guarded)
@@ -116,13 +112,9 @@ async def test_what_is_held_of_events_does_not_grow_however_many_come(api: Guard
 
 @asynccontextmanager
 async def trimming(api: Guarded) -> AsyncIterator[None]:
-    running = asyncio.create_task(HistoryTrimming(api.server.context).run())
-    await asyncio.sleep(0)
-    try:
+    async with beside(HistoryTrimming(api.server.context).run()):
+        await asyncio.sleep(0)
         yield
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 async def first_change(api: Guarded, ref: Any, revision: str) -> str:

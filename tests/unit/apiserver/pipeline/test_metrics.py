@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -13,6 +11,7 @@ from cathedra.apiserver.pipeline.flowcontrol import FlowController
 from cathedra.apiserver.pipeline.metrics import flow_families
 from cathedra.exposition import text_of
 from cathedra.releases import FeatureGates
+from tests.running import beside
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 from tests.unit.apiserver.custom.test_custom_resources import CONFIGS, CRDS, config, definition
 
@@ -109,14 +108,12 @@ async def test_a_watch_is_open_until_it_ends_also_where_its_resource_has_gone_me
     async with open_asgi() as asgi:
         await asgi("POST", CRDS, definition())
         await asgi.settle()
-        watching = asyncio.create_task(asgi("GET", f"{CONFIGS}?watch=true"))
-        await asgi.settle()
-        ((labels, count),) = samples(asgi, OPEN)
-        assert (labels["verb"], labels["resource"], count) == ("WATCH", "gpuconfigs", 1)
-        await asgi("DELETE", f"{CRDS}/gpuconfigs.d.x")
-        await asgi.settle()
-        watching.cancel()
-        await asyncio.wait([watching])
+        async with beside(asgi("GET", f"{CONFIGS}?watch=true")):
+            await asgi.settle()
+            ((labels, count),) = samples(asgi, OPEN)
+            assert (labels["verb"], labels["resource"], count) == ("WATCH", "gpuconfigs", 1)
+            await asgi("DELETE", f"{CRDS}/gpuconfigs.d.x")
+            await asgi.settle()
         assert samples(asgi, OPEN) == []
 
 

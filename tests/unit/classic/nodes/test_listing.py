@@ -22,7 +22,7 @@ from cathedra.client.resources import NODES
 from cathedra.clock import SystemClock
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import PluginCallError
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.apiserver.guarded import Guarded, guarded, refused
 from tests.unit.classic.world import World, gates, play
 
@@ -68,12 +68,8 @@ def test_a_listing_is_the_message_of_1_30() -> None:
 async def keeping(world: World, api: Client) -> AsyncIterator[NodeSlices]:
     """The slices of node n, kept."""
     slices = NodeSlices(api, "n", clock=world.clock)
-    running = asyncio.ensure_future(slices.run())
-    try:
+    async with beside(slices.run()):
         yield slices
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 def by_hand(name: str, on: str = "n", driver: str = NAME) -> v1alpha2.ResourceSlice:
@@ -261,18 +257,14 @@ async def test_the_agent_of_1_30_publishes_what_a_plugin_lists_while_it_is_regis
     driver = Listing()
     async with serving(NAME, driver, plugin_dir=tmp_path / "p", registry_dir=tmp_path / "r") as registration:
         dial = classic_dial(api, gates("1.30"), "n")(SystemClock(), NodeMetrics(SystemClock()))
-        keeping_slices = asyncio.ensure_future(dial.run())
-        client, _ = dial(NAME, registration.info.endpoint, registration.info.supported_versions)
-        following = asyncio.ensure_future(client.follow_connection(lambda connected: None))
-        await eventually(world, [["a", "b"]])
-        driver.change.set()
-        await eventually(world, [["a"]])
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
-        await client.close()
-        await eventually(world, [])
-        keeping_slices.cancel()
-        await asyncio.gather(keeping_slices, return_exceptions=True)
+        async with beside(dial.run()):
+            client, _ = dial(NAME, registration.info.endpoint, registration.info.supported_versions)
+            async with beside(client.follow_connection(lambda connected: None)):
+                await eventually(world, [["a", "b"]])
+                driver.change.set()
+                await eventually(world, [["a"]])
+            await client.close()
+            await eventually(world, [])
 
 
 @pytest.mark.parametrize(("release", "driver"), [("1.29", Listing()), ("1.30", Silent())])
@@ -283,12 +275,10 @@ def test_elsewhere_plugins_publish_nothing(release: str, driver: Listing, tmp_pa
             dial = classic_dial(api, gates(release), "n")(SystemClock(), NodeMetrics(SystemClock()))
             client, _ = dial(NAME, registration.info.endpoint, registration.info.supported_versions)
             connected = asyncio.Event()
-            following = asyncio.ensure_future(client.follow_connection(lambda now: connected.set() if now else None))
-            await asyncio.wait_for(connected.wait(), 20)
-            await asyncio.sleep(0.2)
-            assert release == "1.29" or await published(world) == {}
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            async with beside(client.follow_connection(lambda now: connected.set() if now else None)):
+                await asyncio.wait_for(connected.wait(), 20)
+                await asyncio.sleep(0.2)
+                assert release == "1.29" or await published(world) == {}
             await client.close()
 
     over_sockets(story, release)

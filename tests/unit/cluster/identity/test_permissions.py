@@ -26,7 +26,7 @@ from cathedra.cluster.identity.permissions import (
     install_scheduler_permissions,
 )
 from cathedra.driver import FabricController
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.apiserver.guarded import Guarded, guarded, refused
 from tests.unit.driver.fabric.switched import NAME, Switch, allocate, bound, deallocate, told
 from tests.unit.driver.world import World
@@ -114,18 +114,16 @@ async def test_its_account_may_do_all_that_it_does(api: Guarded) -> None:
     elector = make_elector(client, NAME, clock=api.clock, random=random.Random(1), namespace=NAMESPACE)
     switch = Switch()
     controller = FabricController(switch, client, elector=elector, owner_class=NAME)
-    running = asyncio.ensure_future(controller.run())
-    world = World(api.server, api.clock)
-    await asyncio.sleep(1)
-    assert len((await api.admin.resource(RESOURCESLICES).list()).items) == 1
-    await allocate(world, "c", "node-a", bound("gpu-0"))
-    await asyncio.sleep(1)
-    assert await told(world, "c", "gpu-0") == {"Attached": "True"}
-    await deallocate(world, "c")
-    await asyncio.sleep(1)
-    assert (switch.ports, (await world.claim("c")).metadata.finalizers, switch.errors) == ({}, (), [])
-    running.cancel()
-    await asyncio.wait((running,))
+    async with beside(controller.run()):
+        world = World(api.server, api.clock)
+        await asyncio.sleep(1)
+        assert len((await api.admin.resource(RESOURCESLICES).list()).items) == 1
+        await allocate(world, "c", "node-a", bound("gpu-0"))
+        await asyncio.sleep(1)
+        assert await told(world, "c", "gpu-0") == {"Attached": "True"}
+        await deallocate(world, "c")
+        await asyncio.sleep(1)
+        assert (switch.ports, (await world.claim("c")).metadata.finalizers, switch.errors) == ({}, (), [])
 
 
 @run_with(guarded)
@@ -134,8 +132,6 @@ async def test_it_reads_no_secrets_and_no_leases_of_others(api: Guarded) -> None
     with pytest.raises(StatusError, match="forbidden"):
         await client.resource(SECRETS, NAMESPACE).list()
     elector = make_elector(client, "other", clock=api.clock, random=random.Random(1), namespace=NAMESPACE)
-    task = asyncio.ensure_future(elector.run(asyncio.Event().wait))  # type: ignore[arg-type]
-    await asyncio.sleep(60)
-    assert not elector.leading
-    task.cancel()
-    await asyncio.wait((task,))
+    async with beside(elector.run(asyncio.Event().wait)):
+        await asyncio.sleep(60)
+        assert not elector.leading

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator
@@ -11,6 +10,7 @@ from cathedra.client.client import Client
 from cathedra.clock import Clock
 from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.releases import FeatureGates
+from tests.running import beside
 from tests.unit.apiserver.guarded import Guarded
 
 
@@ -29,9 +29,5 @@ async def controllers(api: Guarded) -> AsyncIterator[None]:
             controllers=["bootstrap-signer-controller", "token-cleaner-controller"], client_of=client_of
         ),
     )
-    running = asyncio.create_task(manager.run())
-    try:
+    async with beside(manager.run()):
         yield
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)

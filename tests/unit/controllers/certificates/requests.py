@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Collection
@@ -24,6 +23,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import CERTIFICATESIGNINGREQUESTS
 from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.releases import FeatureGates
+from tests.running import beside
 from tests.unit.apiserver.guarded import Guarded, user
 
 KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
@@ -77,12 +77,8 @@ async def controllers(api: Guarded) -> AsyncIterator[None]:
         gates=FeatureGates.for_release(),
         options=ControllerOptions(controllers=names, client_of=client_of, signer=sign),
     )
-    running = asyncio.create_task(manager.run())
-    try:
+    async with beside(manager.run()):
         yield
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 async def joined(api: Guarded, pem: bytes, **more: object) -> CertificateSigningRequest:

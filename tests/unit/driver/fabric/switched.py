@@ -18,6 +18,7 @@ from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.driver import Attachment, Claim, Device, FabricController, FabricDriver, Pool, Ref
 from cathedra.driver.claim import ClaimedDevice
 from cathedra.driver.fabric.controller import TIMING
+from tests.running import beside
 from tests.unit.driver.world import World, result
 
 NAME = "switch.example.com"
@@ -95,13 +96,9 @@ async def controlling(
 ) -> AsyncIterator[FabricController]:
     """An instance of the controller at work for the duration of the context; ``through`` may wrap its transport."""
     controller = FabricController(driver, client_of(world, through), elector=elector_of(world, seed), **options)
-    task = asyncio.ensure_future(controller.run())
-    try:
+    async with beside(controller.run()):
         await asyncio.sleep(1)
         yield controller
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def bound(device: str, **changes: Any) -> resource.DeviceRequestAllocationResult:

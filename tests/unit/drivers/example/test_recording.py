@@ -29,6 +29,7 @@ from cathedra.drivers.example.e2e import E2EProfile
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.registration import PluginRegistrar
 from cathedra.node.plugins.registry import PluginRegistry, RegistryListener
+from tests.running import beside
 from tests.unit.driver.world import World, in_real_time, result, running
 
 
@@ -115,17 +116,12 @@ async def test_a_driver_whose_handshake_fails_is_registered_once_it_does_not(fol
     own = folder / "plugins" / driver.name
     own.mkdir(parents=True)
     write_orders(own, Orders(failing={call: "not today"}))
-    agent = asyncio.ensure_future(registrar.run())
-    try:
-        async with asyncio.timeout(120), running(served(world, driver, folder)) as runner:
-            assert runner.registration is not None
-            while not driver.controls.carry_out(["rpcs", call]):
-                await driver.controls.called()
-            assert driver.controls.carry_out(["rpcs", call])[0].endswith("error: not today")
-            assert not runner.registration.registered
-            driver.controls.carry_out(["release", call])
-            await runner.registration.wait_registered(100, "here")
-            await usable.wait()
-    finally:
-        agent.cancel()
-        await asyncio.wait((agent,))
+    async with beside(registrar.run()), asyncio.timeout(120), running(served(world, driver, folder)) as runner:
+        assert runner.registration is not None
+        while not driver.controls.carry_out(["rpcs", call]):
+            await driver.controls.called()
+        assert driver.controls.carry_out(["rpcs", call])[0].endswith("error: not today")
+        assert not runner.registration.registered
+        driver.controls.carry_out(["release", call])
+        await runner.registration.wait_registered(100, "here")
+        await usable.wait()

@@ -18,6 +18,7 @@ from cathedra.driver.kit import Kit
 from cathedra.drivers.hooks.netns import InterfacePlan, attach
 from cathedra.drivers.hooks.state import ContainerState, HookError
 from cathedra.drivers.net import NetDriver
+from tests.running import beside
 from tests.unit.drivers.net.kernel import told_data, why_not_real
 
 PARAMETERS = {
@@ -142,20 +143,18 @@ async def test_a_real_macvlan_is_in_the_pods_network_and_its_status_tells_what_i
             driver: Any = kit.driver
             driver.directory = tmp_path
             claim = await kit.allocate('device.attributes["dra.net"].type == "macvlan"')
-            telling = asyncio.ensure_future(driver.background(kit.client, tmp_path))
-            (hook,) = kit.edits(await kit.prepare(claim)).hooks
-            with container() as pid:
-                await asyncio.to_thread(run_hook, hook.args, pid)
-                async with asyncio.timeout(120):
-                    told = await told_data(kit, claim)
-                namespace = json.loads(hook.args[3])["namespace"]
-                inside = json.loads(ip("-n", namespace, "-json", "-details", "address", "show", "dev", "net0"))[0]
-                assert inside["linkinfo"]["info_kind"] == "macvlan"
-                assert (told.interface_name, told.hardware_address) == ("net0", inside["address"])
-                assert "10.215.0.2/24" in told.ips
-                await kit.unprepare(claim)
-            telling.cancel()
-            await asyncio.wait((telling,))
+            async with beside(driver.background(kit.client, tmp_path)):
+                (hook,) = kit.edits(await kit.prepare(claim)).hooks
+                with container() as pid:
+                    await asyncio.to_thread(run_hook, hook.args, pid)
+                    async with asyncio.timeout(120):
+                        told = await told_data(kit, claim)
+                    namespace = json.loads(hook.args[3])["namespace"]
+                    inside = json.loads(ip("-n", namespace, "-json", "-details", "address", "show", "dev", "net0"))[0]
+                    assert inside["linkinfo"]["info_kind"] == "macvlan"
+                    assert (told.interface_name, told.hardware_address) == ("net0", inside["address"])
+                    assert "10.215.0.2/24" in told.ips
+                    await kit.unprepare(claim)
             assert namespace not in ip("netns", "list")
     finally:
         remove(parent)

@@ -17,6 +17,7 @@ from cathedra.driver import OptionError
 from cathedra.driver.kit import Kit, KitError, check_driver
 from cathedra.drivers.net import NetDriver
 from cathedra.drivers.net.driver import REPORT_SOCKET, receiving_reports
+from tests.running import beside
 from tests.unit.drivers.net.kernel import MAC, FakeIp, told_data
 
 CONFIG = """
@@ -178,15 +179,13 @@ async def test_the_status_has_addresses_once_the_interface_is_moved(tmp_path: Pa
         plans = [plan(kit.edits(await kit.prepare(claim))) for claim in claims]
         assert [one["addresses"] for one in plans] == [["10.0.0.2/24"], ["10.0.0.3/24"]]
         assert await network_data(kit, claims[0]) is None
-        background = asyncio.ensure_future(driver.background(kit.client, tmp_path))
-        async with asyncio.timeout(120):
-            report = {"namespace": plans[0]["namespace"], "name": "net0", "mac": MAC, "addresses": ["10.0.0.2/24"]}
-            await asyncio.to_thread(send, tmp_path, json.dumps(report).encode())
-            data = await told_data(kit, claims[0])
-        assert (data.interface_name, data.ips, data.hardware_address) == ("net0", ("10.0.0.2/24",), MAC)
-        assert await network_data(kit, claims[1]) is None
-        background.cancel()
-        await asyncio.wait((background,))
+        async with beside(driver.background(kit.client, tmp_path)):
+            async with asyncio.timeout(120):
+                report = {"namespace": plans[0]["namespace"], "name": "net0", "mac": MAC, "addresses": ["10.0.0.2/24"]}
+                await asyncio.to_thread(send, tmp_path, json.dumps(report).encode())
+                data = await told_data(kit, claims[0])
+            assert (data.interface_name, data.ips, data.hardware_address) == ("net0", ("10.0.0.2/24",), MAC)
+            assert await network_data(kit, claims[1]) is None
 
 
 async def test_what_was_moved_while_no_driver_ran_is_told_at_the_start(tmp_path: Path) -> None:
@@ -197,9 +196,7 @@ async def test_what_was_moved_while_no_driver_ran_is_told_at_the_start(tmp_path:
         ip.present[namespace] = ip.present["eth1"]
         await kit.restart()
         driver: Any = kit.driver
-        background = asyncio.ensure_future(driver.background(kit.client, tmp_path))
-        async with asyncio.timeout(120):
-            data = await told_data(kit, claim)
-        assert (data.interface_name, data.ips) == ("eth1", ("10.1.0.7/24",))
-        background.cancel()
-        await asyncio.wait((background,))
+        async with beside(driver.background(kit.client, tmp_path)):
+            async with asyncio.timeout(120):
+                data = await told_data(kit, claim)
+            assert (data.interface_name, data.ips) == ("eth1", ("10.1.0.7/24",))

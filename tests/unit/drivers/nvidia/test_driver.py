@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,6 +19,7 @@ from cathedra.driver.kit.bench import MemoryAPI
 from cathedra.drivers.nvidia import NvidiaDriver
 from cathedra.drivers.nvidia.nvml import read_gpus
 from cathedra.files.inotify import wait_for_files
+from tests.running import beside
 from tests.unit.drivers.nvidia.fake import Card, FakeNvml, NVMLError, machine
 
 
@@ -194,12 +194,8 @@ async def listening(nvml: FakeNvml, root: Path, directory: Path) -> AsyncIterato
     """A driver that listens to errors, with a directory of its own, as in a process with sockets."""
     driver = NvidiaDriver(nvml=nvml, root=root)
     client = Client(MemoryAPI(), clock=SystemClock())
-    task = asyncio.ensure_future(driver.background(client, directory))
-    try:
+    async with beside(driver.background(client, directory)):
         yield driver
-    finally:
-        task.cancel()
-        await asyncio.wait((task,))
 
 
 async def test_a_severe_fault_is_known_after_a_restart_until_its_file_is_removed(root: Path, tmp_path: Path) -> None:

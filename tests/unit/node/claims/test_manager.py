@@ -46,7 +46,7 @@ from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ClaimReference, PluginDevice, PrepareOutcome
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from cathedra.releases import FeatureGates
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.node.fakes import DRIVER, GATES, FakeDriver, NodeTransport, make_claim, make_pod
 
 
@@ -299,15 +299,13 @@ async def test_claims_of_pods_that_are_gone_are_let_go_as_soon_as_their_driver_i
     await bench.create(make_claim("c1", "p"))
     await bench.manager.prepare(make_pod("p", claims=["c1"]))
     bench.registry.remove(DRIVER, "socket")
-    task = asyncio.ensure_future(bench.manager.reconcile(lambda: set()))
-    await asyncio.sleep(1)
-    assert len(bench.manager.cache) == 1
-    bench.driver()
-    bench.manager.look_again()
-    await asyncio.sleep(1)
-    assert len(bench.manager.cache) == 0
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with beside(bench.manager.reconcile(lambda: set())):
+        await asyncio.sleep(1)
+        assert len(bench.manager.cache) == 1
+        bench.driver()
+        bench.manager.look_again()
+        await asyncio.sleep(1)
+        assert len(bench.manager.cache) == 0
 
 
 @run_with(play)
@@ -316,13 +314,11 @@ async def test_claims_of_pods_that_are_gone_are_let_go_by_and_by(bench: Bench) -
     await bench.create(make_claim("c1", "p"))
     await bench.manager.prepare(make_pod("p", claims=["c1"]))
     driver.failures = ["busy"]
-    task = asyncio.ensure_future(bench.manager.reconcile(lambda: set()))
-    await asyncio.sleep(1)
-    assert len(bench.manager.cache) == 1
-    await asyncio.sleep(60)
-    assert len(bench.manager.cache) == 0
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with beside(bench.manager.reconcile(lambda: set())):
+        await asyncio.sleep(1)
+        assert len(bench.manager.cache) == 1
+        await asyncio.sleep(60)
+        assert len(bench.manager.cache) == 0
 
 
 # CDI devices of containers, from what is cached of prepared claims.

@@ -14,7 +14,7 @@ from cathedra.clock import LoopClock, run_virtual
 from cathedra.node.deviceplugins.manager import KEPT_SECONDS, DeviceManager, DevicesUnavailable, PluginOptions
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.runtime.runtime import RuntimeFailure
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.node.deviceplugins.fakeplugin import RESOURCE, FakePlugin
 
 Body = Callable[[DeviceManager, FakePlugin], Awaitable[None]]
@@ -25,12 +25,10 @@ def play(body: Body, *devices: str, options: PluginOptions | None = None, direct
         clock = LoopClock(asyncio.get_running_loop())
         manager = DeviceManager(clock, NodeMetrics(clock), directory)
         plugin = FakePlugin(*devices, options=options)
-        task = asyncio.ensure_future(manager.run())
-        manager.register(RESOURCE, plugin)
-        await asyncio.sleep(0.1)
-        await body(manager, plugin)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with beside(manager.run()):
+            manager.register(RESOURCE, plugin)
+            await asyncio.sleep(0.1)
+            await body(manager, plugin)
 
     run_virtual(main())
 

@@ -26,6 +26,7 @@ from cathedra.node.plugins.grpcclient import (
     RegistrationSocket,
     call_error,
 )
+from tests.running import beside
 from tests.unit.node.driver_server import DriverServer
 
 NAME = "gpu.example.com"
@@ -96,15 +97,12 @@ async def test_a_driver_that_is_not_there_yet_is_waited_for_until_the_time_is_ov
 
 async def test_beginnings_and_ends_of_the_connection_are_reported(driver: DriverServer) -> None:
     seen: list[bool] = []
-    async with connected(driver) as client:
-        following = asyncio.ensure_future(client.follow_connection(seen.append))
+    async with connected(driver) as client, beside(client.follow_connection(seen.append)):
         await until(lambda: seen[-1:] == [True])
         await driver.stop()
         await until(lambda: seen[-1:] == [False])
         await driver.start()
         await until(lambda: seen[-1:] == [True])
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
 
 
 async def test_a_socket_that_ends_every_connection_is_not_connected_to_in_a_loop(tmp_path: Path) -> None:
@@ -123,14 +121,12 @@ async def test_a_socket_that_ends_every_connection_is_not_connected_to_in_a_loop
     async with await asyncio.start_unix_server(accept, endpoint):
         clock = StoppedClock()
         channel = PluginChannel(NAME, str(endpoint), clock=clock, metrics=NodeMetrics(clock))
-        following = asyncio.ensure_future(channel.follow_connection(seen.append))
-        for number in range(1, 9):
-            await until(lambda number=number: len(clock.pauses) == number)  # type: ignore[misc]
-            assert len(connections) == number
-            clock.go_on.set()
-        assert clock.pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+        async with beside(channel.follow_connection(seen.append)):
+            for number in range(1, 9):
+                await until(lambda number=number: len(clock.pauses) == number)  # type: ignore[misc]
+                assert len(connections) == number
+                clock.go_on.set()
+            assert clock.pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
         await channel.close()
 
 

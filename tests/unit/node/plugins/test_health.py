@@ -19,7 +19,7 @@ from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from cathedra.releases import FeatureGates
 from tests.costs import costs_less_than
-from tests.running import on_virtual_clock
+from tests.running import beside, on_virtual_clock
 from tests.unit.node.fakes import DRIVER, GATES, make_pod
 
 POD = make_pod("p", claims=["c1"])
@@ -184,13 +184,11 @@ def test_many_messages_are_written_to_the_state_file_once(monkeypatch: pytest.Mo
         client = Reporting(
             [[report(f"d{n}", DeviceCondition.HEALTHY, f"message {m}") for n in range(1000)] for m in range(100)]
         )
-        follower = asyncio.create_task(HealthFollower(cache, registry, clock, lambda *_: None).run())
-        await asyncio.sleep(0)
-        registry.add(PluginInstance(DRIVER, "in-process", client, client, connected=True))  # type: ignore[arg-type]
-        async with asyncio.timeout(60):
-            await client.done.wait()
-        follower.cancel()
-        await asyncio.gather(follower, return_exceptions=True)
+        async with beside(HealthFollower(cache, registry, clock, lambda *_: None).run()):
+            await asyncio.sleep(0)
+            registry.add(PluginInstance(DRIVER, "in-process", client, client, connected=True))  # type: ignore[arg-type]
+            async with asyncio.timeout(60):
+                await client.done.wait()
 
     asyncio.run(body())
     assert 1 <= len(written) <= 3

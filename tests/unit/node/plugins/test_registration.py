@@ -29,6 +29,7 @@ from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registration import PluginRegistrar, SocketWatcher, choose_services, services_of
 from cathedra.node.plugins.registry import PluginRegistry
 from cathedra.releases import FeatureGates
+from tests.running import beside
 from tests.unit.node.driver_server import DriverServer
 from tests.unit.node.fakes import GATES
 
@@ -57,12 +58,8 @@ async def node(root: Path, registry: PluginRegistry) -> AsyncIterator[None]:
     registrar = PluginRegistrar(
         root / "plugins_registry", registry, plugins=root / "plugins", clock=clock, metrics=NodeMetrics(clock)
     )
-    task = asyncio.ensure_future(registrar.run())
-    try:
+    async with beside(registrar.run()):
         yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def connected(registry: PluginRegistry, count: int = 1) -> Callable[[], bool]:
@@ -230,22 +227,20 @@ async def test_health_reports_arrive_and_are_forgotten_with_the_driver(tmp_path:
     cache = HealthCache(clock, GATES)
     changes: list[set[tuple[str, str]]] = []
     follower = HealthFollower(cache, registry, clock, lambda _, devices: changes.append(devices))
-    task = asyncio.ensure_future(follower.run())
-    driver = DriverServer(tmp_path, NAME, versions=("v1.DRAPlugin", "v1.DRAResourceHealth"))
-    device = health.DeviceIdentifier(pool_name="n1", device_name="gpu-0")
-    report = health.DeviceHealth(device=device, health=health.UNHEALTHY, message="x" * 2000)
-    driver.reports.append(health.NodeWatchResourcesResponse(devices=[report]))
-    await driver.start()
-    async with node(tmp_path, registry):
-        await until(lambda: bool(changes))
-        state, message = cache.of(NAME, "n1", "gpu-0")
-        assert state is DeviceCondition.UNHEALTHY
-        assert message == "x" * 1021 + "..."
-        await driver.stop()
-        await until(lambda: len(changes) == 2)
-        assert cache.of(NAME, "n1", "gpu-0") == (DeviceCondition.UNKNOWN, "")
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with beside(follower.run()):
+        driver = DriverServer(tmp_path, NAME, versions=("v1.DRAPlugin", "v1.DRAResourceHealth"))
+        device = health.DeviceIdentifier(pool_name="n1", device_name="gpu-0")
+        report = health.DeviceHealth(device=device, health=health.UNHEALTHY, message="x" * 2000)
+        driver.reports.append(health.NodeWatchResourcesResponse(devices=[report]))
+        await driver.start()
+        async with node(tmp_path, registry):
+            await until(lambda: bool(changes))
+            state, message = cache.of(NAME, "n1", "gpu-0")
+            assert state is DeviceCondition.UNHEALTHY
+            assert message == "x" * 1021 + "..."
+            await driver.stop()
+            await until(lambda: len(changes) == 2)
+            assert cache.of(NAME, "n1", "gpu-0") == (DeviceCondition.UNKNOWN, "")
 
 
 @asynccontextmanager
@@ -276,29 +271,27 @@ async def test_two_pods_one_after_the_other_need_one_connection(tmp_path: Path, 
     """N14 of docs/spec/driver-sdk.md §20; the health stream goes over the same connection."""
     registry, clock = PluginRegistry(), SystemClock()
     cache = HealthCache(clock, GATES)
-    follower = asyncio.ensure_future(HealthFollower(cache, registry, clock, lambda *_: None).run())
-    driver = DriverServer(tmp_path, NAME, versions=("v1.DRAPlugin", "v1.DRAResourceHealth")[: 1 + with_health])
-    device = health.DeviceIdentifier(pool_name="n1", device_name="gpu-0")
-    if with_health:
-        report = health.DeviceHealth(device=device, health=health.HEALTHY)
-        driver.reports.append(health.NodeWatchResourcesResponse(devices=[report]))
-    driver.announced = tmp_path / "plugins" / "counted.sock"
-    driver.announced.parent.mkdir()
-    async with counting(driver.announced, driver.socket) as accepted:
-        await driver.start()
-        async with node(tmp_path, registry):
-            await until(connected(registry))
-            if with_health:
-                await until(lambda: cache.of(NAME, "n1", "gpu-0")[0] is DeviceCondition.HEALTHY)
-            for claim in (CLAIM, ClaimReference("default", "u2", "c2")):
-                client = registry.get(NAME).client
-                await client.prepare([claim])
-                await client.unprepare([claim])
-        assert [verb for verb, _ in driver.calls] == ["prepare v1", "unprepare v1"] * 2
-        assert accepted == [0]
-        await driver.stop()
-    follower.cancel()
-    await asyncio.gather(follower, return_exceptions=True)
+    async with beside(HealthFollower(cache, registry, clock, lambda *_: None).run()):
+        driver = DriverServer(tmp_path, NAME, versions=("v1.DRAPlugin", "v1.DRAResourceHealth")[: 1 + with_health])
+        device = health.DeviceIdentifier(pool_name="n1", device_name="gpu-0")
+        if with_health:
+            report = health.DeviceHealth(device=device, health=health.HEALTHY)
+            driver.reports.append(health.NodeWatchResourcesResponse(devices=[report]))
+        driver.announced = tmp_path / "plugins" / "counted.sock"
+        driver.announced.parent.mkdir()
+        async with counting(driver.announced, driver.socket) as accepted:
+            await driver.start()
+            async with node(tmp_path, registry):
+                await until(connected(registry))
+                if with_health:
+                    await until(lambda: cache.of(NAME, "n1", "gpu-0")[0] is DeviceCondition.HEALTHY)
+                for claim in (CLAIM, ClaimReference("default", "u2", "c2")):
+                    client = registry.get(NAME).client
+                    await client.prepare([claim])
+                    await client.unprepare([claim])
+            assert [verb for verb, _ in driver.calls] == ["prepare v1", "unprepare v1"] * 2
+            assert accepted == [0]
+            await driver.stop()
 
 
 async def test_a_call_outlives_its_connection_with_an_error_and_not_by_being_cancelled(tmp_path: Path) -> None:
@@ -336,13 +329,9 @@ def listen(path: Path) -> None:
 async def watching(root: Path) -> AsyncIterator[asyncio.Queue[Change]]:
     changes: asyncio.Queue[Change] = asyncio.Queue()
     watcher = SocketWatcher(root, lambda path, number: changes.put_nowait((path.name, number)), clock=SystemClock())
-    task = asyncio.ensure_future(watcher.run())
-    try:
+    async with beside(watcher.run()):
         async with asyncio.timeout(120):
             yield changes
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.fixture(params=["told by the kernel", "looked for"])

@@ -22,7 +22,7 @@ from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.client import PluginNotRegistered, RegistrationError
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener, SliceWiper
 from cathedra.releases import FeatureGates
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.node.fakes import DRIVER, FakeDriver, NodeTransport, Setting
 
 
@@ -119,13 +119,9 @@ async def wiping() -> AsyncIterator[Bench]:
     )
     bench.wiper = wiper
     wiper.follow(bench.registry)
-    task = asyncio.ensure_future(wiper.run())
-    await asyncio.sleep(0.01)
-    try:
+    async with beside(wiper.run()):
+        await asyncio.sleep(0.01)
         yield bench
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def play(body: Callable[[Bench], Awaitable[None]]) -> None:
@@ -228,10 +224,8 @@ async def test_an_agent_wipes_since_drivers_write_their_slices_themselves(
         gates=FeatureGates.for_release(release, {"DynamicResourceAllocation": True}),
         dependencies=NodeDependencies(runtime=setting.runtime),
     )
-    running = asyncio.ensure_future(agent.run())
-    await asyncio.wait_for(agent.wait_ready(), 20)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with beside(agent.run()):
+        await asyncio.wait_for(agent.wait_ready(), 20)
     wiped = [selector for verb, _, selector in setting.server.requests if verb == "deletecollection"]
     assert wiped == (["spec.nodeName=n1"] if wipes else [])
 

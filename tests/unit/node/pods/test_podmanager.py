@@ -20,7 +20,7 @@ from cathedra.node.pods import podmanager
 from cathedra.node.pods.podmanager import InformerPods, PodManager
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.inprocess import API, with_api
 from tests.unit.node.fakes import make_claim, make_pod
 from tests.unit.node.pods.onepod import OnePod
@@ -78,14 +78,10 @@ def play(story: Callable[[Node], Awaitable[None]], found: Sequence[ContainerRun]
     async def body(one: OnePod) -> None:
         source = Source()
         node = Node(one, source, PodManager(one.context, source))
-        running = asyncio.ensure_future(node.manager.run(found))
-        await one.runtime.open(node.manager.container_ended)
-        await asyncio.sleep(0)
-        try:
+        async with beside(node.manager.run(found)):
+            await one.runtime.open(node.manager.container_ended)
+            await asyncio.sleep(0)
             await story(node)
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
 
     play_one(body)
 
@@ -140,16 +136,14 @@ async def test_containers_of_pods_that_are_no_more_are_ended_and_others_are_take
     runs = [await one.runtime.start(left("mine")), await one.runtime.start(left("orphan"))]
     source = Source()
     node = Node(one, source, PodManager(one.context, source))
-    running = asyncio.ensure_future(node.manager.run(runs))
-    await asyncio.sleep(0)
-    pod = make_pod("mine")
-    await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
-    assert set(one.runtime.specs) == {"mine", "orphan"}, "the orphan's pod may only be late"
-    source.synced.set()
-    await one.clock.sleep(1)
-    assert set(one.runtime.specs) == {"mine"}
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with beside(node.manager.run(runs)):
+        await asyncio.sleep(0)
+        pod = make_pod("mine")
+        await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
+        assert set(one.runtime.specs) == {"mine", "orphan"}, "the orphan's pod may only be late"
+        source.synced.set()
+        await one.clock.sleep(1)
+        assert set(one.runtime.specs) == {"mine"}
 
 
 @run_with(play_one)
@@ -161,14 +155,12 @@ async def test_the_end_of_an_earlier_agents_container_is_not_lost_while_its_pod_
     node = Node(one, source := Source(), PodManager(one.context, source))
     ended = msgspec.structs.replace(run, finished_at=one.clock.now(), exit_code=0)
     node.manager.container_ended(ended)
-    running = asyncio.ensure_future(node.manager.run([run]))
-    await asyncio.sleep(0)
-    await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
-    source.synced.set()
-    await one.clock.sleep(1)
-    assert one.stored().status.phase == "Succeeded"
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with beside(node.manager.run([run])):
+        await asyncio.sleep(0)
+        await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
+        source.synced.set()
+        await one.clock.sleep(1)
+        assert one.stored().status.phase == "Succeeded"
 
 
 def deleting(pod: Pod) -> Pod:
@@ -209,16 +201,14 @@ async def test_orphans_that_cannot_be_removed_do_not_end_the_agent(
 
     monkeypatch.setattr(one.runtime, "remove", remove_later)
     node = Node(one, source := Source(), PodManager(one.context, source))
-    running = asyncio.ensure_future(node.manager.run([orphan]))
-    source.synced.set()
-    await one.clock.sleep(1)
-    assert not running.done()
-    assert node.manager.active() == {"gone"}, "its claims are in use until its containers have ended"
-    await one.clock.sleep(10)
-    assert one.runtime.specs == {}
-    assert node.manager.active() == set()
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with beside(node.manager.run([orphan])) as running:
+        source.synced.set()
+        await one.clock.sleep(1)
+        assert not running.done()
+        assert node.manager.active() == {"gone"}, "its claims are in use until its containers have ended"
+        await one.clock.sleep(10)
+        assert one.runtime.specs == {}
+        assert node.manager.active() == set()
 
 
 @run_with(play)
@@ -324,25 +314,23 @@ async def test_containers_of_a_pod_that_cannot_be_decoded_are_no_orphans(one: On
     identity = PodIdentity("default", "mine", pod.metadata.uid)
     run = await one.runtime.start(ContainerSpec("mine", identity, "c", 0, ("sleep",)))
     node = Node(one, source := Source(), PodManager(one.context, source))
-    running = asyncio.ensure_future(node.manager.run([run]))
-    await asyncio.sleep(0)
-    what = odd(pod)
-    source.undecodable(what)
-    source.synced.set()
-    await one.clock.sleep(60)
-    assert set(one.runtime.specs) == {"mine"}
-    assert node.manager.active() == {pod.metadata.uid}
-    if gone:
-        source.resolved(what, None)
-    else:
-        source.resolved(what, pod)
-        await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
-    await one.clock.sleep(5)
-    assert set(one.runtime.specs) == (set() if gone else {"mine"})
-    assert node.names() == ([] if gone else ["mine"])
-    assert [spec.attempt for spec in one.runtime.specs.values()] == ([] if gone else [0])
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with beside(node.manager.run([run])):
+        await asyncio.sleep(0)
+        what = odd(pod)
+        source.undecodable(what)
+        source.synced.set()
+        await one.clock.sleep(60)
+        assert set(one.runtime.specs) == {"mine"}
+        assert node.manager.active() == {pod.metadata.uid}
+        if gone:
+            source.resolved(what, None)
+        else:
+            source.resolved(what, pod)
+            await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
+        await one.clock.sleep(5)
+        assert set(one.runtime.specs) == (set() if gone else {"mine"})
+        assert node.names() == ([] if gone else ["mine"])
+        assert [spec.attempt for spec in one.runtime.specs.values()] == ([] if gone else [0])
 
 
 @run_with(play_one)
@@ -351,17 +339,15 @@ async def test_the_end_of_a_container_is_not_lost_while_its_pod_cannot_be_decode
     identity = PodIdentity("default", "mine", pod.metadata.uid)
     run = await one.runtime.start(ContainerSpec("mine", identity, "c", 0, ("sleep",)))
     node = Node(one, source := Source(), PodManager(one.context, source))
-    running = asyncio.ensure_future(node.manager.run([run]))
-    await asyncio.sleep(0)
-    source.undecodable(odd(pod))
-    source.synced.set()
-    await one.clock.sleep(60)
-    node.manager.container_ended(msgspec.structs.replace(run, finished_at=one.clock.now(), exit_code=0))
-    source.resolved(odd(pod), pod)
-    await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
-    assert one.stored().status.phase == "Succeeded"
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with beside(node.manager.run([run])):
+        await asyncio.sleep(0)
+        source.undecodable(odd(pod))
+        source.synced.set()
+        await one.clock.sleep(60)
+        node.manager.container_ended(msgspec.structs.replace(run, finished_at=one.clock.now(), exit_code=0))
+        source.resolved(odd(pod), pod)
+        await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
+        assert one.stored().status.phase == "Succeeded"
 
 
 UNHEARD: tuple[Callable[..., None], Callable[..., None]] = (lambda what: None, lambda what, pod: None)

@@ -9,7 +9,7 @@ from cathedra.api.core.core_v1 import ConfigMap, ConfigMapVolumeSource, EmptyDir
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import replace
 from cathedra.client.resources import CONFIGMAPS, RESOURCECLAIMS
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.node.fakes import make_claim, make_pod
 from tests.unit.node.pods.onepod import OnePod, play
 
@@ -44,12 +44,10 @@ def test_files_follow_their_config_map_within_a_minute_and_a_half(tmp_path: Path
         preparation = one.preparation()
         await preparation.begin(anew=False)
         await preparation.make_volumes()
-        refreshing = asyncio.ensure_future(preparation.refresh_volumes())
-        await maps.update(replace(made, data={"colour": "blue"}))
-        await one.clock.sleep(91)
-        assert (Path(preparation.volumes["v"]) / "colour").read_text() == "blue"
-        refreshing.cancel()
-        await asyncio.gather(refreshing, return_exceptions=True)
+        async with beside(preparation.refresh_volumes()):
+            await maps.update(replace(made, data={"colour": "blue"}))
+            await one.clock.sleep(91)
+            assert (Path(preparation.volumes["v"]) / "colour").read_text() == "blue"
 
     play(body, WITH_SETTINGS, tmp_path)
 

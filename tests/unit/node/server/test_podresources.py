@@ -27,6 +27,7 @@ from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import PluginDevice
 from cathedra.node.server.podresources import PodResourcesServer
 from cathedra.releases import FeatureGates
+from tests.running import beside
 from tests.unit.node.fakes import DRIVER, make_pod
 
 
@@ -83,17 +84,13 @@ class Node:
 async def served(node: Node) -> AsyncIterator[tuple[Any, Any]]:
     """Both versions of the service."""
 
-    running = asyncio.ensure_future(node.server.run())
-    try:
+    async with beside(node.server.run()):
         # A first attempt that comes too early would be followed by a pause of a second.
         options = [("grpc.initial_reconnect_backoff_ms", 20), ("grpc.min_reconnect_backoff_ms", 20)]
         async with grpc.aio.insecure_channel(f"unix:{node.directory}/kubelet.sock", options) as channel:
             async with asyncio.timeout(120):
                 await channel.channel_ready()
             yield v1_grpc.PodResourcesListerStub(channel), v1alpha1_grpc.PodResourcesListerStub(channel)
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 INIT = Container(name="first", image="i")

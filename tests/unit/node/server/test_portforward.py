@@ -28,6 +28,7 @@ from cathedra.node.server.portforward import (
     serve_tunnel,
 )
 from cathedra.node.spdy import Data, FrameReader, Reset, Writer
+from tests.running import beside
 
 
 class Client:
@@ -49,15 +50,11 @@ class Client:
 @asynccontextmanager
 async def serving(serve: Callable[[Any, Any], Awaitable[None]]) -> AsyncIterator[Client]:
     client = Client()
-    task = asyncio.ensure_future(serve(client.to_server.get, client.from_server.put))
-    try:
+    async with beside(serve(client.to_server.get, client.from_server.put)) as task:
         async with asyncio.timeout(120):
             yield client
             client.to_server.put_nowait({"type": "websocket.disconnect"})
             await task
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from cathedra.node.server import streams
 from cathedra.node.server.remotecommand import AnnouncedStreams
 from cathedra.node.server.streams import serve_spdy_command
 from cathedra.node.spdy import Data, Frame, FrameReader, OpenStream, Reset, Writer
+from tests.running import beside
 
 ALL = AnnouncedStreams(stdin=True, stdout=True, stderr=True)
 KINDS = ("error", "stdin", "stdout", "stderr")
@@ -121,13 +122,9 @@ async def serving(
     wanted: AnnouncedStreams, start: Callable[[], Awaitable[ExecProcess]]
 ) -> AsyncIterator[tuple[Kubectl, asyncio.Task[None]]]:
     channel = Channel()
-    task = asyncio.ensure_future(serve_spdy_command(channel, wanted, start))
-    try:
+    async with beside(serve_spdy_command(channel, wanted, start)) as task:
         async with asyncio.timeout(120):
             yield Kubectl(channel), task
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def starting(program: Program) -> Callable[[], Awaitable[ExecProcess]]:

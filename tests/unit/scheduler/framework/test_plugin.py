@@ -38,7 +38,7 @@ from cathedra.scheduler.plugins.node_fitness import NodeUnschedulable, TaintTole
 from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.pod_info import PodInfo
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.controllers.world import open_server
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
@@ -133,11 +133,9 @@ def test_what_a_plugin_hears_is_told_to_the_queue() -> None:
         follower: InformedPlugin = device_plugin(context, ProfileConfiguration())
         told: asyncio.Queue[ClusterEvent] = asyncio.Queue()
         follower.listen(informers, told.put_nowait)
-        running = asyncio.ensure_future(informers.run())
-        await client.resource(RESOURCESLICES).create(slice_("n1"))
-        first = await told.get()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        async with beside(informers.run()):
+            await client.resource(RESOURCESLICES).create(slice_("n1"))
+            first = await told.get()
         await server.close()
         return first.resource
 

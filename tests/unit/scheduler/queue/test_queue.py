@@ -16,7 +16,7 @@ from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegis
 from cathedra.scheduler.framework.status import Status, unresolvable
 from cathedra.scheduler.queue.queue import InFlight, SchedulingQueue
 from cathedra.scheduler.state.pod_info import PodInfo
-from tests.running import run_with
+from tests.running import beside, run_with
 from tests.unit.scheduler.objects import node, pod
 
 NODE_ADDED = ClusterEvent(EventResource.NODE, Action.ADD, None, node("n1"))
@@ -60,12 +60,8 @@ class Trial:
 def trial(body: Callable[[Trial], Awaitable[None]]) -> None:
     async def main() -> None:
         made = Trial()
-        timers = asyncio.ensure_future(made.queue.run())
-        try:
+        async with beside(made.queue.run()):
             await body(made)
-        finally:
-            timers.cancel()
-            await asyncio.gather(timers, return_exceptions=True)
 
     run_virtual(main())
 
