@@ -95,7 +95,7 @@ HISTORY: Final[Mapping[str, tuple[GateState, ...]]] = {
     "KubeletPodResourcesListUseActivePods": (_beta("1.34"),),
     "NominatedNodeNameForExpectation": (_alpha("1.34"), _beta("1.35")),
     "ClearingNominatedNodeNameAfterBinding": (_alpha("1.34"), _beta("1.35")),
-    "NodeDeclaredFeatures": (_alpha("1.35"), _beta("1.36"), _ga("1.37")),
+    "NodeDeclaredFeatures": (_alpha("1.35"), _beta("1.36"), _ga("1.37", locked=True)),
     "ExtendWebSocketsToKubelet": (_beta("1.36"),),
     "AuthorizeNodeWithSelectors": (_alpha("1.31"), _beta("1.32"), _ga("1.34")),
     "AuthorizePodWebsocketUpgradeCreatePermission": (_beta("1.35"),),
