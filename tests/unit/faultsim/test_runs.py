@@ -1,8 +1,9 @@
-"""Runs: equal hashes for equal plans, also in another process with another hash seed; figures of campaigns."""
+"""Runs: equal hashes for equal plans, also in another process and another Python; figures of campaigns."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,28 +12,51 @@ import pytest
 
 from cathedra.faultsim.campaigns import Campaign, figures, runs
 from cathedra.faultsim.invariants import INVARIANTS
-from cathedra.faultsim.plan import InvalidPlan, Options, draw, plan_text
+from cathedra.faultsim.plan import FaultPlan, InvalidPlan, Options, draw, plan_text
 from cathedra.faultsim.runs import run_plan
 
 SHORT = Options(hours=0.5)
+SOURCES = Path(__file__).parents[3] / "src"
 DOCUMENT = Path(__file__).parents[3] / "docs" / "reliability.md"
+
+
+# Without bytecode: that of another version would stay in the sources of this one.
+ENVIRONMENT = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": str(SOURCES), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def digest_in(interpreter: str, plan: FaultPlan, folder: Path) -> str:
+    """Return the hash of a plan's history in a process of its own."""
+    file = folder / "plan.json"
+    file.write_bytes(plan_text(plan))
+    code = (
+        "import sys; from pathlib import Path; from cathedra.faultsim.plan import read_plan; "
+        "from cathedra.faultsim.runs import run_plan; print(run_plan(read_plan(Path(sys.argv[1]))).digest)"
+    )
+    command = [interpreter, "-c", code, file]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT, timeout=120)
+    return done.stdout.strip()
+
+
+def can_simulate(interpreter: str) -> bool:
+    command = [interpreter, "-c", "import cathedra.faultsim.runs"]
+    return not subprocess.run(command, capture_output=True, check=False, env=ENVIRONMENT, timeout=120).returncode
 
 
 def test_a_plan_has_one_history_in_two_processes(tmp_path: Path) -> None:
     plan = draw(1, SHORT)
     first = run_plan(plan)
     assert not first.failed, first.text
-    file = tmp_path / "plan.json"
-    file.write_bytes(plan_text(plan))
-    code = (
-        "import sys; from pathlib import Path; from cathedra.faultsim.plan import read_plan; "
-        "from cathedra.faultsim.runs import run_plan; print(run_plan(read_plan(Path(sys.argv[1]))).digest)"
-    )
-    environment = {**os.environ, "PYTHONHASHSEED": "77"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, file], capture_output=True, text=True, check=True, env=environment, timeout=120
-    )
-    assert done.stdout.strip() == first.digest
+    assert digest_in(sys.executable, plan, tmp_path) == first.digest
+
+
+def test_a_plan_has_one_history_in_two_versions_of_python(tmp_path: Path) -> None:
+    names = (shutil.which(f"python3.{minor}") for minor in range(11, 20) if minor != sys.version_info.minor)
+    other = next((name for name in names if name and can_simulate(name)), None)
+    if other is None:
+        pytest.skip("no other Python version with the dependencies of Cathedra is on the path")
+    plan = draw(121, SHORT)
+    assert (plan.setup.servers, plan.setup.elected) == (2, False)
+    assert digest_in(other, plan, tmp_path) == run_plan(plan).digest
 
 
 @pytest.mark.parametrize("seed", [2, 7])
