@@ -14,6 +14,7 @@ LAYER   ?=
 SEEDS   ?= 20
 HOURS   ?= 6
 SEED    ?=
+LIMIT   ?=
 KUBERNETES ?=
 REPOSITORY ?=
 FOLDERS ?=
@@ -75,11 +76,12 @@ conformance: $(VENV)/.dev      ## replay Kubernetes' recorded answers and count 
 fuzz: $(VENV)/.dev             ## mutate the inputs of every layer that takes bytes from outside [SECONDS=120] [LAYER=NAME] [SEED=N]
 	@$(BIN)/python -m tools.fuzzing --seconds $(SECONDS) $(addprefix --layer ,$(LAYER)) $(addprefix --seed ,$(SEED))
 
-simulation: $(VENV)/.base      ## run clusters with faults in virtual time and check their invariants [SEEDS=20] [HOURS=6] [SEED=N: the first]
-	@$(BIN)/cathedra simulate-faults --seeds $(SEEDS) --hours $(HOURS) $(addprefix --seed ,$(SEED))
+simulation: $(VENV)/.base      ## run clusters with faults in virtual time and check their invariants [SEEDS=20] [HOURS=6] [SEED=N: the first] [LIMIT=seconds]
+	@$(BIN)/cathedra simulate-faults --seeds $(SEEDS) --hours $(HOURS) $(addprefix --seed ,$(SEED)) $(addprefix --seconds ,$(LIMIT))
 
 simulation-nightly: $(VENV)/.base  ## the same for an hour, with fresh seeds and figures in simulation.json
-	@$(BIN)/cathedra simulate-faults --seeds 100000 --seconds 3600 --figures simulation.json
+	@$(BIN)/cathedra simulate-faults --seeds 100000 --seconds 2700 --figures simulation.json
+	@$(BIN)/cathedra simulate-faults --seeds 100000 --seconds 900 --sqlite
 
 nightly: $(VENV)/.dev          ## run everything that takes hours, also if a part fails: simulation, planted bugs, fuzzing, histories, kills, attacks, soak; needs root
 	@$(MAKE) --no-print-directory --keep-going simulation-nightly planted fuzz linearizability kills attack soak SECONDS=600
