@@ -28,6 +28,8 @@ from cathedra.faultsim.observation import (
 )
 from cathedra.node.runtime.runtime import ContainerSpec
 
+_MOST_WRITES: Final = 200
+"""Writes of one object in a minute."""
 _BINDING_SECONDS: Final = 60.0
 """Time within which a scheduler that meets no fault binds all pods of a gang."""
 
@@ -428,14 +430,13 @@ class FinishedClaimsAreFreed(Invariant):
 
     def _note(self, key: tuple[str, str], at: float) -> None:
         claim = self.state.claims.get(key)
-        # Groups keep their claims as long as they exist.
-        if claim is None or claim.status.allocation is None or _of_group(claim) or self._used(claim):
+        if claim is None or claim.status.allocation is None or self._is_kept(claim):
             self._finished.pop(key, None)
         else:
             self._finished.setdefault(key, at)
 
     def _note_prepared(self, at: float) -> None:
-        used = {claim.metadata.uid for claim in self.state.claims.values() if _of_group(claim) or self._used(claim)}
+        used = {claim.metadata.uid for claim in self.state.claims.values() if self._is_kept(claim)}
         here = {(node.name, uid) for node in self.chronicle.nodes.values() for _, uid in node.prepared}
         self._left = {key: self._left.get(key, at) for key in sorted(here) if key[1] not in used}
 
@@ -446,10 +447,27 @@ class FinishedClaimsAreFreed(Invariant):
                 return True
         return False
 
+    def _is_kept(self, claim: ResourceClaim) -> bool:
+        # Groups keep their claims as long as they exist.
+        return _of_group(claim) or self._used(claim) or self._waits_for_gang(claim)
+
+    def _waits_for_gang(self, claim: ResourceClaim) -> bool:
+        """Return True if the pod of a claim waits for its gang. The scheduler has taken the reservation back and left
+        the allocation, which it would change with the next attempt. A gang that has lost a pod gets none, as in
+        Kubernetes."""
+        members = (
+            pod
+            for (namespace, _), pod in self.state.pods.items()
+            if namespace == claim.metadata.namespace and pod.spec.scheduling_group is not None
+        )
+        return any(
+            claim.metadata.name in claim_names(pod) for pod in members if not pod.spec.node_name and not ended(pod)
+        )
+
     def settled(self) -> None:
         """Look for allocated claims without users."""
         for key, claim in self.state.claims.items():
-            if claim.status.allocation is not None and not claim.status.reserved_for:
+            if claim.status.allocation is not None and not claim.status.reserved_for and not self._is_kept(claim):
                 raise self.broken(f"claim {key} has no users and is still allocated")
 
     def emptied(self) -> None:
@@ -482,6 +500,27 @@ class TemplateClaimsDieWithTheirPods(Invariant):
         self.settled()
 
 
+class WritesPause(Invariant):
+    """Writes of one object."""
+
+    sentence = "No object is written more than 200 times in a minute: what is refused is tried again after a pause."
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        super().__init__(chronicle)
+        self._minutes: dict[tuple[str, tuple[str, str]], tuple[float, int]] = {}
+        """By object: since when its writes are counted, and their number."""
+
+    def written(self, change: RecordedWrite) -> None:
+        """Count the writes of an object, from the first one of a minute on."""
+        key = change.plural, change.name
+        since, count = self._minutes.get(key, (change.at, 0))
+        if change.at - since > 60.0:
+            since, count = change.at, 0
+        if count == _MOST_WRITES:
+            raise self.broken(f"{change.plural} {change.name} has been written {count} times since {since:.3f}")
+        self._minutes[key] = since, count + 1
+
+
 class PartsDoNotFail(Invariant):
     """Parts and their errors."""
 
@@ -512,6 +551,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     AdvisorAgrees,
     AdvisorWritesOnce,
     AdvisorForgets,
+    WritesPause,
     PartsDoNotFail,
 )
 """Every invariant that is a class of its own. `Progress` of a run is checked by the run itself."""

@@ -10,6 +10,7 @@ from cathedra.faultsim.invariants import (
     FinishedClaimsAreFreed,
     GangsStartWhole,
     ReservationsNamePods,
+    WritesPause,
 )
 from tests.unit.faultsim.builders import Story, claim, pod
 
@@ -88,3 +89,35 @@ def test_a_reservation_for_a_pod_that_never_was_is_found() -> None:
     story = Story()
     with pytest.raises(BrokenInvariant, match="which never was"):
         story.write("resourceclaims", "a", claim(users=("p",)), ReservationsNamePods(story.chronicle))
+
+
+def test_an_object_that_is_written_again_and_again_is_found() -> None:
+    story = Story()
+    check = WritesPause(story.chronicle)
+    for seconds in (*[1.0] * 400, *[0.01] * 140):
+        story.now += seconds
+        story.write("pods", "p", pod(), check)
+    with pytest.raises(BrokenInvariant, match="has been written 200 times"):
+        _write_often(story, check)
+
+
+def _write_often(story: Story, check: WritesPause) -> None:
+    for _ in range(201):
+        story.write("pods", "p", pod(), check)
+
+
+def test_the_claim_of_a_pod_that_waits_for_its_gang_may_stay_allocated() -> None:
+    story = Story()
+    check = FinishedClaimsAreFreed(story.chronicle)
+    member = pod(group="g")
+    member["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "a"}]}
+    member["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
+    story.write("pods", "p", member, check)
+    story.write("resourceclaims", "a", claim(device="gpu-0"), check)
+    story.now += 20 * MINUTE
+    story.write("pods", "q", pod(), check)
+    check.settled()
+    story.write("pods", "p", None, check)
+    story.now += 20 * MINUTE
+    with pytest.raises(BrokenInvariant, match="has no users and is still allocated"):
+        story.write("pods", "q", pod(), check)

@@ -112,8 +112,12 @@ class QueueingHints:
 
     def _group_helps(self, pod: Pod, change: ClusterEvent) -> bool:
         """The PodGroup's claims have been made, so the pod's may all be there now."""
-        metadata = change.new.metadata
-        if (pod.metadata.namespace, pod_group_name(pod)) != (metadata.namespace, metadata.name):
+        old, new = change.old, change.new
+        if (pod.metadata.namespace, pod_group_name(pod)) != (new.metadata.namespace, new.metadata.name):
+            return False
+        # The scheduler writes a condition after each attempt of a gang that does not fit. While its text changes, as
+        # with the number of pods that fit, each attempt would cause the next one without a pause.
+        if old is not None and old.status.resource_claim_statuses == new.status.resource_claim_statuses:
             return False
         try:
             self._resolver.claims(pod)

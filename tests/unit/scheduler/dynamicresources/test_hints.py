@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import Pod, PodResourceClaimStatus
+from cathedra.api.core.meta_v1 import Condition, ObjectMeta
+from cathedra.api.core.scheduling_v1beta1 import PodGroup, PodGroupResourceClaimStatus, PodGroupStatus
 from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from cathedra.api.struct import replace
 from cathedra.client.store import Store
@@ -155,3 +157,23 @@ def test_the_end_of_a_nomination_wakes_pods_once_the_devices_of_its_node_are_fre
     assert registration.hint(waiting, ended)
     # The devices of a pod that has gone are free when its claims are.
     assert not registration.hint(waiting, victim)
+
+
+def test_a_group_whose_claims_are_made_wakes_its_pods_and_a_condition_does_not() -> None:
+    scene = Scene(known("c"))
+    hint = scene.registration(EventResource.POD_GROUP).hint
+    assert hint is not None
+    member = pod("p", schedulingGroup={"podGroupName": "g"})
+    group = PodGroup(metadata=ObjectMeta(namespace=member.metadata.namespace, name="g"))
+    made = (PodGroupResourceClaimStatus(name="gpu", resource_claim_name="c"),)
+    refused = (Condition(type="PodGroupInitiallyScheduled", status="False", message="2 scheduled, 1 remaining"),)
+    claimed = replace(group, status=PodGroupStatus(resource_claim_statuses=made))
+    failed = replace(group, status=PodGroupStatus(resource_claim_statuses=made, conditions=refused))
+
+    def helps(old: PodGroup | None, new: PodGroup) -> bool:
+        return hint(member, ClusterEvent(EventResource.POD_GROUP, Action.UPDATE, old, new))
+
+    assert helps(None, group)
+    assert helps(group, claimed)
+    assert not helps(claimed, failed)
+    assert not helps(group, replace(claimed, metadata=replace(claimed.metadata, name="other")))
