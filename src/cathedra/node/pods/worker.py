@@ -121,7 +121,9 @@ class PodWorker:
 
     def _object_changed(self) -> None:
         self._runner.add_ephemeral()
-        if self._object.deleted:
+        # Only others write a terminal phase while containers run: the collector of garbage, for a node that was away,
+        # or an eviction. The claims may be deallocated from then on.
+        if self._object.deleted or is_terminal(self.pod):
             self._ask_to_stop()
         self._wakeup.notify()
 

@@ -98,6 +98,22 @@ async def test_a_pod_that_is_never_restarted_fails_and_its_claim_is_let_go(s: Se
 
 
 @run_with(play)
+async def test_a_pod_that_is_marked_as_failed_by_a_controller_ends_and_its_claim_is_unprepared(s: Setting) -> None:
+    """As the collector of garbage does with the pods of a node that has gone: another node of the name may have them.
+
+    From then on the devices of the claim may be allocated to another pod.
+    """
+    await s.create(make_claim("c1", "p"), make_pod(claims=["c1"], restart_policy="Always"))
+    await asyncio.sleep(1)
+    failed = replace(s.pod(), status=replace(s.pod().status, phase="Failed", reason="NodeLost"))
+    await s.client.resource(PODS, "default").update_status(failed)
+    await asyncio.sleep(40)
+    assert s.driver.calls == [("prepare", ("c1",)), ("unprepare", ("c1",))]
+    assert not s.runtime.specs
+    assert (s.pod().status.phase, s.pod().status.reason) == ("Failed", "NodeLost")
+
+
+@run_with(play)
 async def test_a_terminating_pod_finishes_at_once_when_its_containers_are_lost(s: Setting) -> None:
     s.runtime._behaviour = lambda spec: Act(stop_seconds=1000)
     await s.create(make_claim("c1", "p"), make_pod(claims=["c1"], termination_grace_period_seconds=600))
