@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import compress
-from operator import is_not
+from operator import attrgetter, is_not
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cathedra.allocation.answers import AnswerCache, FittingNodes, NodeClass
@@ -130,7 +130,7 @@ class NodeEquivalence:
         features = self._features
         states = supply.states(ledger, shares=features.consumable_capacity)
         operations = features.optional_node_operations and declares_optional_operations(node)
-        key = (supply.shape_under(self._projection), operations, *[state.key for state in states])
+        key = (supply.shape_under(self._projection), operations, *map(_key_of, states))
         known = self._interned.get(key)
         if known is None:
             if len(self._interned) >= _NODE_CLASSES:
@@ -355,6 +355,9 @@ def _differing(one: LedgerSnapshot, other: LedgerSnapshot) -> set[PoolID]:
 
 
 # --- equal searches
+
+
+_key_of: Final = attrgetter("key")
 
 
 def search_key(problem: Problem, bases: Bases) -> Hashable | None:

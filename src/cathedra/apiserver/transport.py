@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote, urlencode
 
@@ -295,7 +296,7 @@ def _of_release(call: Call, obj: KubeObject) -> KubeObject:
     fitted = of_release(obj, call.release)
     if fitted is not obj:
         problems = decode_json(type(obj), call.gvk, encode(obj), call.release).problems
-        note_problems(call, problems, lambda text: unfit(call.gvk, text))
+        note_problems(call, problems, partial(unfit, call.gvk))
     return fitted
 
 

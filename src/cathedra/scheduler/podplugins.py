@@ -117,7 +117,10 @@ _lacking: Final = attrgetter("lacking")
 
 
 def _all_hold(predicates: Sequence[NodePredicate], node: NodeInfo) -> bool:
-    return False not in [predicate.holds(node) for predicate in predicates]
+    for predicate in predicates:  # noqa: SIM110  # a generator costs as much as two predicates
+        if not predicate.holds(node):
+            return False
+    return True
 
 
 def _weighted_sum(parts: Sequence[tuple[int, NodeScore]], node: NodeInfo) -> int:

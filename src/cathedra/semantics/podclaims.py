@@ -9,6 +9,7 @@ look up a reservation.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -127,14 +128,16 @@ def claim_names(pod: Pod) -> list[str]:
         name = source.resource_claim_name
         if name is None and source.resource_claim_template_name is not None:
             if generated is None:  # once, for a pod may have thousands of both; the first of a name counts
-                statuses = reversed(pod.status.resource_claim_statuses)
-                generated = {status.name: status.resource_claim_name for status in statuses}
+                generated = dict(map(_recorded, reversed(pod.status.resource_claim_statuses)))
             name = generated.get(entry.name)
         if name:
             names.append(name)
     if pod.status.extended_resource_claim_status is not None and (extended := extended_claim_name(pod)):
         names.append(extended)
     return names
+
+
+_recorded: Final = attrgetter("name", "resource_claim_name")
 
 
 def names_same_claims(old: Pod, new: Pod) -> bool:

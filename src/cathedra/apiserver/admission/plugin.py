@@ -141,13 +141,15 @@ class AdmissionChain:
         plugins, selective = self.plugins, handlers.selective
         for position in selective:
             if plugins[position].handles_user(call.user):
-                break
-        else:
-            return handlers.unselective[method](plugins)
+                return self._of_user(handlers, method, call.user)
+        return handlers.unselective[method](plugins)
+
+    def _of_user(self, handlers: _Handlers, method: int, user: UserInfo) -> Sequence[AdmissionPlugin]:
+        plugins, selective = self.plugins, handlers.selective
         return [
             plugins[position]
             for position in handlers.positions[method]
-            if position not in selective or plugins[position].handles_user(call.user)
+            if position not in selective or plugins[position].handles_user(user)
         ]
 
 

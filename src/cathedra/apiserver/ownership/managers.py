@@ -277,7 +277,7 @@ def _remaining(entry: ManagedFieldsEntry, fields: FieldSet, changes: Changes) ->
 def _after_update_in_version(
     held: Sequence[Held], own: int, write: ManagedWrite, changes: Changes
 ) -> list[ManagedFieldsEntry]:
-    sets = (*changes, *[fields for _, fields in held])
+    sets = (*changes, *map(_fields_of, held))
     after: list[ManagedFieldsEntry] = []
     for position, fields, source in _moved(sets, own, write.ignored):
         if fields is None:
@@ -291,6 +291,7 @@ def _after_update_in_version(
     return after
 
 
+_fields_of: Final = itemgetter(1)
 WRITER: Final = -1
 """Position of the entry of the manager that writes, which may not exist yet."""
 

@@ -259,12 +259,21 @@ def _added(value: Any, shape: Shape) -> FieldSet:
     if type(value) is dict and type(shape) is MapShape and is_leaf(shape.value):
         return _keys(value, member=True)
     if type(shape) is ListShape and type(value) is tuple:
-        inner = shape.element
         if shape.keys == _UID_KEYS and len(value) == 1:
-            return FieldSet.of_one(_element(value[0], shape), _added(value[0], inner))
-        each = [ONE_FIELD] * len(value) if is_leaf(inner) else [_added(item, inner) for item in value]
-        below = dict(zip([_element(item, shape) for item in value], each, strict=True))
-        return FieldSet(True, below) if shape.keys == _UID_KEYS else FieldSet.of(below, member=True)
+            return FieldSet.of_one(_element(value[0], shape), _added(value[0], shape.element))
+        return _added_items(value, shape)
+    return _added_parts(value, shape)
+
+
+# Functions of their own: comprehensions make cells of the variables that they share with a function, for each call.
+def _added_items(items: tuple[Any, ...], shape: ListShape) -> FieldSet:
+    inner = shape.element
+    each = [ONE_FIELD] * len(items) if is_leaf(inner) else [_added(item, inner) for item in items]
+    below = dict(zip([_element(item, shape) for item in items], each, strict=True))
+    return FieldSet(True, below) if shape.keys == _UID_KEYS else FieldSet.of(below, member=True)
+
+
+def _added_parts(value: Any, shape: Shape) -> FieldSet:
     return FieldSet.of({key: _added(item, inner) for key, (item, inner) in _parts(value, shape)}, member=True)
 
 

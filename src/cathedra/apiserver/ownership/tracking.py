@@ -11,6 +11,7 @@ converts them, the work begins again after each conversion that it turns out to 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -74,12 +75,16 @@ def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", othe
         manager,
         Time(now),
         ignored_fields(call),
-        lambda version: (other or changes_in_versions(call, live))(version, new),
+        partial(_changes_elsewhere, call, live, new, other),
     )
     try:
         return with_entries(new, _entries_after(call, write, held, live, new, body))
     except TypedError:
         return new  # validation refuses the list, with Kubernetes' text
+
+
+def _changes_elsewhere(call: Call, live: Any, new: Any, other: OtherVersions | None, version: str) -> Changes | None:
+    return (other or changes_in_versions(call, live))(version, new)
 
 
 _RESET: Final = (ManagedFieldsEntry(),)

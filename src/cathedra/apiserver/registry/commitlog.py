@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, Protocol
 
 from cathedra.api.core.meta_v1 import KubeObject
@@ -176,22 +177,29 @@ class CommitLog:
     def _commit(self, table: Table, change: StoredChange, body: bytes | None) -> asyncio.Future[StoredObject]:
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
         write = Write(table.stored_under + change.entry.key, change.revision, body)
-
-        def settled(error: StorageError | None) -> None:
-            if error is None:
-                self._enter(table, change, write)
-            if waiting := table.under_way.pop(change.entry.key, None):
-                wake(waiting)
-            # The write itself must not be undone, because the store has it. Only its result has no reader.
-            if done.done():
-                return  # the caller was cancelled meanwhile
-            if error is None:
-                done.set_result(change.entry)
-            else:
-                done.set_exception(internal_error(str(error)))
-
-        self._storage.commit(write, settled)
+        self._storage.commit(write, partial(self._finish, table, change, write, done))
         return done
+
+    def _finish(
+        self,
+        table: Table,
+        change: StoredChange,
+        write: Write,
+        done: asyncio.Future[StoredObject],
+        error: StorageError | None,
+    ) -> None:
+        """End a write that the store has settled."""
+        if error is None:
+            self._enter(table, change, write)
+        if waiting := table.under_way.pop(change.entry.key, None):
+            wake(waiting)
+        # The write itself must not be undone, because the store has it. Only its result has no reader.
+        if done.done():
+            return  # the caller was cancelled meanwhile
+        if error is None:
+            done.set_result(change.entry)
+        else:
+            done.set_exception(internal_error(str(error)))
 
     def _enter(self, table: Table, change: StoredChange, write: Write) -> None:
         # Before the table is changed: observers and watchers that read the revision must not find one before their

@@ -89,7 +89,9 @@ class Compaction:
 
         An error is logged, and compaction is tried again when the log has grown by another part.
         """
-        settled = [write for write, error in zip(writes, errors, strict=True) if error is None]
+        settled = writes
+        if any(errors):
+            settled = [write for write, error in zip(writes, errors, strict=True) if error is None]
         if not settled:
             return
         written = sum([self._enter(write) for write in settled])

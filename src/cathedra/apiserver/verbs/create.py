@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from cathedra.api.formats import dns_subdomain
@@ -37,16 +38,20 @@ async def create(server: ServerContext, call: Call, obj: Any) -> StoredObject:
         metadata = without_duplicate_owners(call, metadata)
     if metadata is not obj.metadata:
         obj = replace(obj, metadata=metadata)
-    context, strategy = server.strategy_context(call), call.strategy
-    if call.size < LARGE:
-        obj = tracked_converting(call, None, strategy.default(obj, context), context.now)
-    else:
-        obj = await server.beside_loop(
-            call, lambda: tracked_converting(call, None, strategy.default(obj, context), context.now)
-        )
+    context = server.strategy_context(call)
+    obj = (
+        _owned(call, obj, context)
+        if call.size < LARGE
+        else await server.beside_loop(call, partial(_owned, call, obj, context))
+    )
     if call.definition.conversion is not None and isinstance(obj, Awaitable):
         obj = await obj
     return await create_defaulted(server, call, obj, context)
+
+
+def _owned(call: Call, obj: Any, context: RequestContext) -> Any | Awaitable[Any]:
+    """Return an object with its defaults and the owners of its fields."""
+    return tracked_converting(call, None, call.strategy.default(obj, context), context.now)
 
 
 async def create_defaulted(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> StoredObject:
@@ -107,7 +112,7 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
     if selectors := strategy.selectors(obj):
         await _compiled(context, selectors)
     if strategy.is_lengthy:
-        errors += await server.validated(call, context, obj, lambda limited: strategy.validate_create(obj, limited))
+        errors += await server.validated(call, context, obj, partial(strategy.validate_create, obj))
     else:
         errors += strategy.validate_create(obj, context)
     if not errors and definition.name_rule is not dns_subdomain:  # such a name can stand in a URL

@@ -43,6 +43,10 @@ def kept(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
     # Fast path: nearly every change leaves these fields alone, and then the metadata stays the same object.
     if not new.self_link and _of_server(new) == _of_server(old):
         return new
+    return _with_fields_of_server(new, old)
+
+
+def _with_fields_of_server(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
     return replace(new, self_link="", **{name: of(new, old) for name, of in _OF_SERVER.items()})
 
 

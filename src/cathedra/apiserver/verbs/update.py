@@ -55,18 +55,19 @@ async def update(server: ServerContext, call: Call, obj: KubeObject) -> Written:
     if call.size < LARGE:
         obj = strategy.default(obj, context)
     else:
-        given = obj
-        obj = await server.beside_loop(call, lambda: strategy.default(given, context))
+        obj = await server.beside_loop(call, partial(strategy.default, obj, context))
     # Leases and a few other kinds are created by PUT (``AllowCreateOnUpdate`` of their strategy upstream).
     if strategy.allow_create_on_update and not call.subresource and server.table(call).get(call.key) is None:
         return Written(await create(server, call, obj), created=True)
-
-    def wanted(stored: StoredObject) -> Any:
-        if not call.field_manager:
-            return obj
-        return tracked_converting(call, stored.object, obj, server.clock.now(), stored.body(call.version))
-
+    # No function within this one: its variables would become cells, which every write would pay for.
+    wanted = partial(_wanted, server, call, obj)
     return Written(await change(server, call, wanted, uid=obj.metadata.uid, context=context))
+
+
+def _wanted(server: ServerContext, call: Call, obj: KubeObject, stored: StoredObject) -> Any:
+    if not call.field_manager:
+        return obj
+    return tracked_converting(call, stored.object, obj, server.clock.now(), stored.body(call.version))
 
 
 def as_addressed(call: Call, obj: KubeObject) -> Any:
@@ -158,9 +159,7 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     rounds = 0 if call.subresource else strategy.metadata_checks
     errors = validate_changed_metadata(new.metadata, old.metadata, context.gates, rounds=rounds)
     if strategy.is_lengthy:
-        errors += await server.validated(
-            call, context, new, lambda limited: strategy.validate_update(new, old, limited)
-        )
+        errors += await server.validated(call, context, new, partial(strategy.validate_update, new, old))
     else:
         errors += strategy.validate_update(new, old, context)
     if errors:

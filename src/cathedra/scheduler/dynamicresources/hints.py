@@ -88,7 +88,7 @@ class QueueingHints:
             return False
         if _freed(old, new):
             return True
-        if all(claim.metadata.uid != new.metadata.uid for claim in claims):
+        if new.metadata.uid not in [claim.metadata.uid for claim in claims]:
             return False
         # Metadata of a claim, as its finalizers, decides nothing for the pod.
         return old is None or old.status != new.status
@@ -136,7 +136,7 @@ def _waiting_for(pod: Pod) -> Sequence[str]:
     """The claims of a pod without a node, as ``namespace/name``."""
     if pod.spec.node_name or not pod.spec.resource_claims:
         return ()
-    return [f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)]
+    return list(map(f"{pod.metadata.namespace}/".__add__, claim_names(pod)))
 
 
 def _waits_for_same(old: Pod, new: Pod) -> bool:

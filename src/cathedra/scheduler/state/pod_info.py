@@ -6,7 +6,8 @@ Made once for each version of a pod that matters, shared by queue, cache and cyc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Generic, TypeVar
+from operator import attrgetter
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -167,7 +168,11 @@ class PodInfo:
         if taken or _taken(bound):
             # An earlier attempt may have left amounts of another node in the status.
             bound = replace(bound, status=replace(bound.status, node_allocatable_resource_claim_statuses=taken))
-        return PodInfo(bound)
+            return PodInfo(bound)
+        found = PodInfo(bound)
+        # Nothing is derived from the name of the node, and all else is the same object.
+        found.__dict__.update(self.__dict__, pod=bound)
+        return found
 
     @_Derived
     def status_resources(self) -> tuple[object, ...]:
@@ -191,7 +196,7 @@ class PodInfo:
         if not plain or (not reports_nothing(self.pod) and any(self.status_resources)):
             sums = _sums_of(self.pod)
         else:
-            sums = _plain_sums(*[container.resources for container in spec.containers])
+            sums = _plain_sums(*map(_resources, spec.containers))
         # Every pod with a node needs all of them, so they are computed together.
         self.__dict__.update(requests=sums.requests, scoring_requests=sums.scoring, qualified=sums.qualified)
         return sums
@@ -289,6 +294,9 @@ def selector_with_keys(
     if added:
         selector = replace(selector, match_expressions=(*selector.match_expressions, *added))
     return from_label_selector(selector)
+
+
+_resources: Final = attrgetter("resources")
 
 
 class _Sums(msgspec.Struct, frozen=True):
