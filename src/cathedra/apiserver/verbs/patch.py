@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from cathedra.api.core.meta_v1 import StatusDetails
@@ -44,21 +46,28 @@ from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create_defaulted, in_namespace
 from cathedra.apiserver.verbs.update import Written, as_addressed, change
 from cathedra.client.transport import PatchType
+from cathedra.kinds.definition import RequestContext
 from cathedra.remembering import forget_large
 
 JSON_PATCH_LIMIT: Final = 10_000
 
 
-async def patch(
+def patch(
     server: ServerContext, call: Call, patch_type: PatchType, body: Any, *, repeated: tuple[str, ...] = ()
-) -> Written:
+) -> Coroutine[Any, Any, Written]:
     """Patch the object with plain JSON values; ``repeated`` are the problems with repeated fields of the body.
 
     Raises:
         StatusError: it was refused; nothing changed.
     """
     if patch_type is PatchType.APPLY:
-        return await _server_side_apply(server, call, body)
+        return _server_side_apply(server, call, body)
+    return _patch_document(server, call, patch_type, body, repeated)
+
+
+async def _patch_document(
+    server: ServerContext, call: Call, patch_type: PatchType, body: Any, repeated: tuple[str, ...]
+) -> Written:
     # Before null is replaced by a patch without changes: Kubernetes refuses it for merge patches alone.
     if body is None and patch_type is PatchType.MERGE:
         raise bad_request("Invalid JSON Patch")
@@ -130,29 +139,30 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
                 f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found",
             )
 
-        def made() -> Any:
-            obj = in_namespace(call, applied(call, None, body, server.clock.now()))
-            # Nothing is there to compare with.
-            obj = replace(obj, metadata=replace(obj.metadata, resource_version=""))
-            return call.strategy.default(obj, context)
-
+        made = partial(_made, call, body, context)
         # Merging a body of a megabyte takes tens of milliseconds, which all other requests would wait for.
         obj = made() if call.size < LARGE else await server.beside_loop(call, made)
         return Written(await create_defaulted(server, call, obj, context), created=True)
-
-    def merged(entry: StoredObject) -> Any:
-        forget_large(len(entry.body(call.version)))
-
-        def apply(other: OtherVersions | None) -> Any:
-            obj = in_namespace(
-                call, applied(call, entry.object, body, server.clock.now(), entry.body(call.version), other)
-            )
-            return call.strategy.default_change(obj, entry.object, context)
-
-        return with_other_versions(call, entry.object, apply)
-
     # A UID in the body is no precondition: one that differs is a change of an immutable field (422).
-    return Written(await change(server, call, merged, context=context))
+    return Written(await change(server, call, partial(_merged, server, call, body, context), context=context))
+
+
+def _made(call: Call, body: Any, context: RequestContext) -> Any:
+    """Return the object that an apply creates."""
+    obj = in_namespace(call, applied(call, None, body, context.now))
+    # Nothing is there to compare with.
+    obj = replace(obj, metadata=replace(obj.metadata, resource_version=""))
+    return call.strategy.default(obj, context)
+
+
+def _merged(server: ServerContext, call: Call, body: Any, context: RequestContext, entry: StoredObject) -> Any:
+    forget_large(len(entry.body(call.version)))
+
+    def apply(other: OtherVersions | None) -> Any:
+        obj = in_namespace(call, applied(call, entry.object, body, server.clock.now(), entry.body(call.version), other))
+        return call.strategy.default_change(obj, entry.object, context)
+
+    return with_other_versions(call, entry.object, apply)
 
 
 def _check_applied(call: Call, body: Any) -> None:

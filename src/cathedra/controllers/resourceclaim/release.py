@@ -72,7 +72,11 @@ class ClaimRelease:
         """Drop what is over; a refusal (mostly a conflict) means that the caller tries again."""
         namespace = claim.metadata.namespace
         reserved = claim.status.reserved_for
-        valid = tuple([consumer for consumer in reserved if await self._still_needs(namespace, consumer)])
+        needing = []
+        for consumer in reserved:  # a comprehension that awaits is a coroutine of its own
+            if await self._still_needs(namespace, consumer):
+                needing.append(consumer)
+        valid = tuple(needing)
         claims = self._client.resource(RESOURCECLAIMS, namespace)
         protected = FINALIZER in claim.metadata.finalizers
         leaving = protected and claim.metadata.deletion_timestamp is not None and not valid
