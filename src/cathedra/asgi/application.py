@@ -10,7 +10,7 @@ import asyncio
 import math
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from operator import itemgetter, methodcaller
+from operator import itemgetter
 from typing import Any, Final, Self, TypeAlias
 
 import msgspec
@@ -40,15 +40,12 @@ class RequestHeaders(Pairs):
     def __new__(cls, pairs: Iterable[tuple[bytes, bytes]]) -> Self:
         """Index ``pairs``, whose names are in lower case."""
         headers = super().__new__(cls, pairs)
-        # Iterators of C: every request has some ten headers.
-        headers.texts = dict(zip(map(_name, headers), map(_decoded, map(_value, headers)), strict=True))
+        headers.texts = {name: value.decode("latin-1") for name, value in headers}
         headers.names = b"\n%b\n" % b"\n\n".join(map(_name, headers)) if headers else b""
         return headers
 
 
 _name: Final = itemgetter(0)
-_value: Final = itemgetter(1)
-_decoded: Final = methodcaller("decode", "latin-1")
 
 
 PEER_CERTIFICATE: Final = "cathedra.peer_certificate"
