@@ -3,13 +3,14 @@
 python -m tools.planted                      # a table in Markdown
 python -m tools.planted --plot FILE.svg      # a plot too
 python -m tools.planted --only 'lost write'  # one bug; may be repeated
-python -m tools.planted --figures FILE.json  # instead: the hours of each kind of fault in a campaign, as a plot
+python -m tools.planted --figures A.json B.json --plot FILE.svg  # instead: the hours of each fault in campaigns
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -39,6 +40,17 @@ def time_to_find(bug: str, start: int) -> tuple[float, int, str]:
     return seconds, seeds, "not found"
 
 
+def hours_of_faults(files: Sequence[Path]) -> str:
+    """Return a plot of the hours for which each kind of fault was active in campaigns."""
+    campaigns = [json.loads(file.read_text()) for file in files]
+    hours: Counter[str] = Counter()
+    for campaign in campaigns:
+        hours.update(campaign["faults"])
+    seeds, total = (sum(campaign[name] for campaign in campaigns) for name in ("seeds", "hours"))
+    title = f"Virtual hours of each kind of fault, in {seeds:,} seeds and {total:,.0f} hours"
+    return bars(title, dict(hours.most_common()), "h")
+
+
 def bars(title: str, values: Mapping[str, float], unit: str) -> str:
     """Return horizontal bars as SVG."""
     most = max(values.values(), default=1.0) or 1.0
@@ -62,14 +74,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table, and write the plots that are wanted."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--plot", type=Path)
-    parser.add_argument("--figures", type=Path, help="figures of cathedra simulate-faults; only the plot is written")
+    parser.add_argument(
+        "--figures", type=Path, nargs="+", help="figures of cathedra simulate-faults; only the plot is written"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", choices=sorted(PLANTED), help="measure this bug alone")
     options = parser.parse_args(arguments)
     if options.figures is not None:
-        hours = json.loads(options.figures.read_text())["faults"]
-        text = bars("Virtual hours of each kind of fault", dict(sorted(hours.items(), key=lambda one: -one[1])), "h")
-        (options.plot or options.figures.with_suffix(".svg")).write_text(text)
+        (options.plot or options.figures[0].with_suffix(".svg")).write_text(hours_of_faults(options.figures))
         return
     random = Random(options.seed)
     slowest: dict[str, float] = {}
