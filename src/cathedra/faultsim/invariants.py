@@ -27,6 +27,7 @@ from cathedra.faultsim.observation import (
     ended,
 )
 from cathedra.node.runtime.runtime import ContainerSpec
+from cathedra.semantics.conditions import find_condition
 
 _MOST_WRITES: Final = 200
 """Writes of one object in a minute."""
@@ -500,6 +501,22 @@ class TemplateClaimsDieWithTheirPods(Invariant):
         self.settled()
 
 
+class JobsCountRight(Invariant):
+    """Completions of a job."""
+
+    sentence = "A job never counts more successes than it wants, and a complete job has counted exactly so many."
+
+    def written(self, change: RecordedWrite) -> None:
+        """Compare the numbers of a job."""
+        if change.plural != "jobs" or change.new is None:
+            return
+        wanted, succeeded = change.new.spec.completions or 0, change.new.status.succeeded
+        complete = find_condition(change.new.status.conditions, "Complete")
+        is_complete = complete is not None and complete.status == "True"
+        if succeeded > wanted or (is_complete and succeeded < wanted):
+            raise self.broken(f"job {change.name} wants {wanted} successes and has {succeeded}")
+
+
 class WritesPause(Invariant):
     """Writes of one object."""
 
@@ -551,6 +568,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     AdvisorAgrees,
     AdvisorWritesOnce,
     AdvisorForgets,
+    JobsCountRight,
     WritesPause,
     PartsDoNotFail,
 )

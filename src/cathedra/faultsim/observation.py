@@ -25,6 +25,7 @@ from cathedra.node.runtime.runtime import ContainerSpec
 READ: Final = frozenset(
     {
         "events",
+        "jobs",
         "nodes",
         "podgroups",
         "pods",

@@ -52,3 +52,12 @@ def pod(*, node: str = "", phase: str = "Pending", group: str = "") -> dict[str,
     if group:
         spec["schedulingGroup"] = {"podGroupName": group}
     return {"spec": spec, "status": {"phase": phase}}
+
+
+def job(*, succeeded: int, complete: bool = False) -> dict[str, Any]:
+    """A job that wants two successes."""
+    conditions = [{"type": "Complete", "status": "True"}] if complete else []
+    return {
+        "spec": {"completions": 2, "template": pod()},
+        "status": {"succeeded": succeeded, "conditions": conditions},
+    }

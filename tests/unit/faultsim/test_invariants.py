@@ -9,10 +9,11 @@ from cathedra.faultsim.invariants import (
     DevicesAreHeldOnce,
     FinishedClaimsAreFreed,
     GangsStartWhole,
+    JobsCountRight,
     ReservationsNamePods,
     WritesPause,
 )
-from tests.unit.faultsim.builders import Story, claim, pod
+from tests.unit.faultsim.builders import Story, claim, job, pod
 
 MINUTE = 60.0
 
@@ -121,3 +122,13 @@ def test_the_claim_of_a_pod_that_waits_for_its_gang_may_stay_allocated() -> None
     story.now += 20 * MINUTE
     with pytest.raises(BrokenInvariant, match="has no users and is still allocated"):
         story.write("pods", "q", pod(), check)
+
+
+@pytest.mark.parametrize(("succeeded", "complete"), [(3, False), (1, True)])
+def test_a_job_that_counts_wrong_is_found(succeeded: int, complete: bool) -> None:
+    story = Story()
+    check = JobsCountRight(story.chronicle)
+    story.write("jobs", "j", job(succeeded=1), check)
+    story.write("jobs", "j", job(succeeded=2, complete=True), check)
+    with pytest.raises(BrokenInvariant, match=f"wants 2 successes and has {succeeded}"):
+        story.write("jobs", "j", job(succeeded=succeeded, complete=complete), check)
