@@ -1,4 +1,4 @@
-"""The soak of ``python -m tools.soak``: one round of it, and its judgement of figures."""
+"""The soak of ``python -m tools.soak``: three rounds of it, and its judgement of figures."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from tools.soak.figures import Census, Sample, grown, grown_types, slope
 STEADY = Sample(0.0, 100.0, 50, 12, 400, 10.0, 40, {"socket": 50})
 
 
-async def test_a_round_leaves_no_task_and_no_descriptor_and_is_measured() -> None:
+async def test_rounds_leave_no_task_and_no_descriptor_and_are_measured() -> None:
     async with soaked("simulated") as cluster:
         churn = Churn(cluster.client)
         await churn.prepare()
         before = await cluster.sample(0.0)
-        await churn.round(1)
+        for number in range(3):
+            await churn.round(number)
         after = await cluster.sample(0.0)
         objects = await cluster.objects()
-    assert churn.pods == 4
-    assert churn.events >= 4 * 3
+    assert churn.pods == 3 * 4
+    assert churn.events >= 3 * 4 * 3
     assert after.tasks <= before.tasks + 4
     assert after.descriptors <= before.descriptors + 4
+    assert after.threads <= before.threads + 2
     assert min(after.memory, after.threads, after.store, after.files) > 0
     assert objects["builtins.dict"] > 100
 

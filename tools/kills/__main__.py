@@ -14,39 +14,20 @@ import shutil
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cathedra.node.faultpoints import SHIM_POINTS
 from tools.kills.programs import Program
+from tools.kills.tables import Cell, kill_table, write_table
 from tools.kills.world import Violation, World, world
 
-__all__ = ["Cell", "Matrix", "Plan", "main", "run", "run_first_starts", "table"]
+__all__ = ["Matrix", "Plan", "main", "run", "run_first_starts"]
 
 SHIM: Final = "shim"
 WORLDS: Final = ("apart", "together", "first")
 START_SECONDS: Final = 15.0
-
-
-@dataclass
-class Cell:
-    """What came of the kills at one point."""
-
-    point: str
-    kills: int = 0
-    missed: int = 0
-    """Times that the point was not reached."""
-    slowest: float = 0.0
-    """Seconds from the mark until everything was as it must be."""
-    violations: list[str] = field(default_factory=list)
-
-    @property
-    def part(self) -> str:
-        """The part that dies."""
-        return self.point.partition(":")[0]
 
 
 class Matrix:
@@ -173,20 +154,6 @@ def _line(cell: Cell) -> str:
     return f"{cell.point}: {cell.kills} kills, {cell.missed} missed, {cell.slowest:.1f} s {cell.violations or ''}"
 
 
-def table(cells: Iterable[Cell]) -> str:
-    """Return the kills by part as Markdown."""
-    by_part: dict[str, list[Cell]] = defaultdict(list)
-    for cell in cells:
-        if cell.kills:
-            by_part[cell.part].append(cell)
-    rows = ["| process | fault points | kills | slowest recovery | violations |", "|---|---|---|---|---|"]
-    for part, found in sorted(by_part.items()):
-        kills, slowest = sum(one.kills for one in found), max(one.slowest for one in found)
-        wrong = sum(len(one.violations) for one in found)
-        rows.append(f"| {part} | {len(found)} | {kills} | {slowest:.1f} s | {wrong} |")
-    return "\n".join(rows)
-
-
 def main() -> int:
     """Run the matrix as the options require."""
     parser = argparse.ArgumentParser(prog="tools.kills", description="Kill each part at each of its fault points.")
@@ -197,6 +164,7 @@ def main() -> int:
     parser.add_argument(
         "--world", action="append", choices=WORLDS, help="five processes, one process, first starts (default: all)"
     )
+    parser.add_argument("--write", action="store_true", help="write the table in docs/reliability.md")
     options = parser.parse_args()
     cells: list[Cell] = []
     for world_ in options.world or WORLDS:
@@ -209,7 +177,11 @@ def main() -> int:
         cells += found
         if not any(cell.violations for cell in found):
             shutil.rmtree(folder, ignore_errors=True)
-    print(table(cells))
+    print(kill_table(cells))
+    missed = sum(cell.missed for cell in cells)
+    print(f"{sum(cell.kills for cell in cells)} kills, {missed} times a point was not reached")
+    if options.write:
+        write_table("kills", kill_table(cells))
     return 1 if any(cell.violations for cell in cells) else 0
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import resource
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cathedra.api.status import StatusError
-from cathedra.client.resources import CONFIGMAPS, PODS
+from cathedra.client.resources import CONFIGMAPS, EVENTS, PODS
 from tools.kills.checks import Scenario, again, config_map, delayed_pod, expect, logged, memory_of, writes
 from tools.kills.programs import Program
 from tools.kills.world import NODE, Violation, World
@@ -52,6 +53,9 @@ async def no_descriptors_for_the_server(place: World) -> str:
         line = await logged(server, NO_DESCRIPTOR)
         if not await writes(place):
             raise Violation("an open connection is not served")
+        ready = await place.readiness()
+        if f"new connections wait: {NO_DESCRIPTOR}" not in ready:
+            raise Violation(f"readyz answers {ready!r}")
         await _check_idle(server)
         writer.close()
     await place.until("a write succeeds on a new connection", lambda: _writes_anew(place))
@@ -114,7 +118,7 @@ async def no_memory_for_the_server(place: World) -> str:
     await expect(place, acknowledged)
     for number in range(60):
         await place.delete(CONFIGMAPS, f"large-{number}")
-    return f"{line or 'all writes fitted'} ({'it lives on' if alive else 'it ended'})"
+    return _ending(line, alive=alive)
 
 
 async def no_memory(place: World, part: str) -> str:
@@ -138,6 +142,35 @@ async def no_memory(place: World, part: str) -> str:
         return not await place.list(PODS)
 
     await place.until("the deleted pods go", gone)
+    return _ending(line, alive=alive)
+
+
+async def no_memory_for_the_driver(place: World) -> str:
+    """A claim that does not fit into the driver is not prepared, or the driver ends; afterwards its pod runs."""
+    driver = place.program("driver")
+    with _little_memory(driver.pid, 0):
+        running = asyncio.create_task(place.run_next(annotation=LARGE))
+        line = await _warned(place, running, "memory")
+        alive = driver.running
+    if not alive:
+        await again(driver)
+    await running
+    return _ending(line or _memory_line(driver), alive=alive)
+
+
+async def _warned(place: World, running: asyncio.Task[None], pattern: str) -> str:
+    """Return the first warning that matches; "" if there is none until the pod has run, or within some seconds."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SHORTAGE_SECONDS):
+            while not running.done():
+                for one in await place.list(EVENTS):
+                    if one.type == "Warning" and re.search(pattern, one.message, re.IGNORECASE):
+                        return f"{one.reason}: {one.message}"
+                await asyncio.sleep(0.1)
+    return ""
+
+
+def _ending(line: str, *, alive: bool) -> str:
     return f"{line or 'nothing: it needs no more'} ({'it lives on' if alive else 'it ended'})"
 
 
@@ -167,7 +200,8 @@ def _named() -> Iterator[tuple[str, Scenario]]:
     yield "no memory for the API server", no_memory_for_the_server
     for part in ("controller manager", "scheduler", "node agent"):
         yield f"no memory for the {part}", partial(no_memory, part=part)
-    for part in ("API server", "node agent", "driver"):
+    yield "no memory for the driver", no_memory_for_the_driver
+    for part in ("API server", "controller manager", "scheduler", "node agent", "driver"):
         yield f"no processes for the {part}", partial(no_processes, part=part)
 
 

@@ -13,15 +13,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
 from cathedra.api.status import StatusError
-from cathedra.client.resources import CONFIGMAPS
+from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
 from tools.kills.checks import Scenario, again, config_map, delayed_pod, expect, fails, logged, writes
 from tools.kills.exhaustion import EXHAUSTIONS, LARGE
+from tools.kills.tables import Shortage, shortage_table, write_table
 from tools.kills.world import Violation, World, world
 
 __all__ = ["SCENARIOS", "main", "run"]
@@ -294,41 +296,52 @@ async def _on_small_disks(folder: Path) -> AsyncIterator[World]:
             await asyncio.to_thread(subprocess.run, ["umount", "--lazy", str(one)], check=False)
 
 
-async def run(folder: Path, names: list[str]) -> dict[str, tuple[str, str]]:
-    """Run scenarios one after the other in one world. Return the line of each, and what was wrong ("": nothing)."""
-    found: dict[str, tuple[str, str]] = {}
+async def run(folder: Path, names: Sequence[str]) -> list[Shortage]:
+    """Run scenarios one after the other in one world."""
+    found: list[Shortage] = []
     async with _on_small_disks(folder) as place:
         await place.run_next()
         for name in names:
-            try:
-                line = await SCENARIOS[name](place)
-                for one in place.programs:
-                    if not one.running:
-                        await again(one)
-                await place.run_next()
-                found[name] = line, ""
-            except (Violation, OSError) as error:  # a TimeoutError, too
-                found[name] = "", f"{type(error).__name__}: {error}"
-                for one in place.programs:
-                    if not one.running:
-                        one.start()
-            print(f"{name}: {' '.join(found[name])}", flush=True)
+            found.append(await _outcome(place, name))
+            print(f"{name}: {found[-1].line} {found[-1].violation}", flush=True)
     return found
+
+
+async def _outcome(place: World, name: str) -> Shortage:
+    """Run a scenario, and then a pod."""
+    try:
+        line = await SCENARIOS[name](place)
+        for one in place.programs:
+            if not one.running:
+                await again(one)
+        began = time.monotonic()
+        await place.run_next()
+        return Shortage(name, line, time.monotonic() - began)
+    except (Violation, OSError) as error:  # a TimeoutError, too
+        for one in place.programs:
+            if not one.running:
+                one.start()
+        # What it leaves must not be taken for a failure of the next scenario.
+        for ref in (PODS, RESOURCECLAIMS):
+            for left in await place.list(ref):
+                await place.delete(ref, left.metadata.name)
+        return Shortage(name, violation=f"{type(error).__name__}: {error}")
 
 
 def main() -> int:
     """Run the scenarios that the options name."""
     parser = argparse.ArgumentParser(prog="tools.kills.shortages", description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", default=[], choices=list(SCENARIOS), help="a scenario (repeatable)")
+    parser.add_argument("--write", action="store_true", help="write the table in docs/reliability.md")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="kills-"))
     found = asyncio.run(run(folder, options.only or list(SCENARIOS)))
     shutil.rmtree(folder, ignore_errors=True)
-    print("| what is missing or damaged | what is said | violations |\n|---|---|---|")
-    for name, (line, wrong) in found.items():
-        text = line.replace(str(folder), "").replace("|", "\\|")
-        print(f"| {name} | `{text[:220]}` | {wrong or 0} |")
-    return 1 if any(wrong for _, wrong in found.values()) else 0
+    table = shortage_table(found, folder)
+    print(table)
+    if options.write:
+        write_table("shortages", table)
+    return 1 if any(one.violation for one in found) else 0
 
 
 if __name__ == "__main__":

@@ -162,8 +162,9 @@ class World:
         for document in FIXTURES:
             await self.create(document)
 
-    async def run_next(self, *, may_fail: bool = False) -> None:
+    async def run_next(self, *, may_fail: bool = False, annotation: str = "") -> None:
         """Let one pod with two claims run and go, and check all that must be true; ``may_fail``: its container too.
+        The first claim has the annotation.
 
         Raises:
             Violation: something is not.
@@ -171,7 +172,7 @@ class World:
         self.number += 1
         pod, claim = self.pod, f"c{self.number}"
         await self._count()
-        await self.create(CLAIM | {"metadata": {"name": claim}})
+        await self.create(CLAIM | {"metadata": {"name": claim, "annotations": {"size": annotation}}})
         await self.create(_pod(pod, claim, self.folder))
 
         async def over() -> bool:
