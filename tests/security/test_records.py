@@ -57,6 +57,25 @@ async def test_an_unhandled_error_is_answered_audited_and_counted_as_500(tmp_pat
     assert 'apiserver_current_inflight_requests{request_kind="mutating"} 0' in text
 
 
+class Hungry:
+    """An authorizer for which no memory is left."""
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        raise MemoryError
+
+
+async def test_a_request_without_memory_is_refused_in_a_sentence_and_logged_in_a_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with open_asgi() as asgi:
+        asgi.server.context = msgspec.structs.replace(asgi.server.context, authorizer=Hungry())
+        answer = await asgi("GET", "/api/v1/namespaces/default/configmaps/a")
+    assert (answer.status, answer.json["reason"]) == (500, "InternalError")
+    assert answer.json["message"] == "Internal error occurred: no memory is left for this request"
+    assert caplog.messages == ["GET /api/v1/namespaces/default/configmaps/a failed: no memory is left for this request"]
+    assert caplog.records[0].exc_info is None
+
+
 @pytest.mark.parametrize("stream", STREAMS)
 async def test_a_connection_to_a_pod_leaves_a_line_even_if_it_was_refused(tmp_path: Path, stream: str) -> None:
     log = tmp_path / "audit.log"

@@ -24,7 +24,7 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import always_allows
 from cathedra.apiserver.pipeline.audit import shortened_agent
 from cathedra.apiserver.pipeline.operations import manager_named
-from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE
+from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE, NO_MEMORY
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.asgi.upgrade import Connections
@@ -345,6 +345,9 @@ class ServerSession(asyncio.Protocol):
         except StorageError as error:
             LOG.error("the store failed: %s", error)
             self._sender.refuse(request.id, record, internal_error(str(error)))
+        except MemoryError:
+            LOG.error("%s %s failed: %s", request.verb, request_path(request), NO_MEMORY)
+            self._sender.refuse(request.id, record, internal_error(NO_MEMORY))
         except Exception as error:
             # The last resort, as over HTTP: whatever failed, the client gets an answer.
             LOG.exception("%s %s failed", request.verb, request_path(request))

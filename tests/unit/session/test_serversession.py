@@ -215,6 +215,18 @@ async def test_a_lost_connection_is_made_again_with_the_next_request(tmp_path: P
         assert (await local.call(APICall("get", CONFIGMAPS, "default", "a"))).metadata.name == "a"
 
 
+async def test_a_request_without_memory_is_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def carry_out(*_: object) -> None:
+        raise MemoryError
+
+    async with served(tmp_path) as there:
+        monkeypatch.setattr("cathedra.session.requests.Requests.carry_out", carry_out)
+        with pytest.raises(StatusError, match="Internal error occurred: no memory is left for this request"):
+            await there.user().call(APICall("get", CONFIGMAPS, "default", "a"))
+
+
 async def test_a_token_that_was_not_handed_out_opens_nothing(tmp_path: Path) -> None:
     async with served(tmp_path) as there:
         with pytest.raises(StatusError) as refused:

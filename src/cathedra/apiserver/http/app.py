@@ -32,7 +32,7 @@ from cathedra.apiserver.http.resources import ResourceHandler
 from cathedra.apiserver.names import generate_uid
 from cathedra.apiserver.pipeline.consistency import has_moved
 from cathedra.apiserver.pipeline.operations import not_served, wrong_method
-from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE, Pipeline
+from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE, NO_MEMORY, Pipeline
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import PEER_CERTIFICATE, Message, Receive, Scope, Send
@@ -152,6 +152,12 @@ class Application:
         except StorageError as error:
             LOG.error("the store failed: %s", error)
             response = status_response(internal_error(str(error)))
+        except MemoryError:
+            if record.status:  # the head is out
+                raise
+            # No defect, so that one line says it all; a traceback would need memory, too.
+            LOG.error("%s %s failed: %s", record.info.method, record.info.path, NO_MEMORY)
+            response = status_response(internal_error(NO_MEMORY))
         if response is not None:
             await self._send(request, response, send)
 
