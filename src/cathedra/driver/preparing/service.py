@@ -227,6 +227,9 @@ class ClaimService:
             claim = await self._client.resource(RESOURCECLAIMS, identity.namespace).get(identity.name)
         except (StatusError, ConnectionError) as error:
             raise CallFailed(f"get resource claims: retrieve claim {where}: {error}") from error
+        except MemoryError as error:
+            # It has no text, and gRPC would answer with the name of its class.
+            raise CallFailed(f"get resource claims: retrieve claim {where}: no memory is left") from error
         if claim.status.allocation is None:
             raise CallFailed(f"get resource claims: claim {where} not allocated")
         if claim.metadata.uid != identity.uid:

@@ -183,6 +183,20 @@ async def test_claims_that_cannot_be_read_fail_the_whole_call(world: World) -> N
 
 
 @run_with(in_virtual_time)
+async def test_a_claim_for_which_no_memory_is_left_fails_the_call_with_a_sentence(world: World) -> None:
+    async def get(*_: object) -> None:
+        raise MemoryError
+
+    service = world.runner(Lamps()).service
+    claim = await world.allocate("large", "lamp-0")
+    sentence = "get resource claims: retrieve claim default/large: no memory is left"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("cathedra.client.client.ResourceClient.get", get)
+        with pytest.raises(CallFailed, match=sentence):
+            await service.node_prepare_resources([claim])
+
+
+@run_with(in_virtual_time)
 async def test_empty_calls_are_answered_and_nothing_else(world: World) -> None:
     service = world.runner(Lamps()).service
     assert await service.node_prepare_resources([]) == {}
