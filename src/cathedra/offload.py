@@ -159,6 +159,7 @@ class ComputeThread:
 
         Raises:
             DeadlineExceeded: ``work`` raised it.
+            MemoryError: the thread cannot be started, for want of memory or because of a limit of processes.
         """
         # Before the deadline is set: waiting for others must not use up the time of this computation.
         await self._rotation.acquire(owner)
@@ -167,8 +168,12 @@ class ComputeThread:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compute")
             done = asyncio.get_running_loop().run_in_executor(self._executor, work, interruption)
-        except BaseException:
+        except BaseException as error:
             self._rotation.release()
+            if isinstance(error, RuntimeError) and "start new thread" in str(error):
+                # The executor has queued the work all the same, and a later thread would do it for no one.
+                self.close()
+                raise MemoryError(str(error)) from error
             raise
         # The thread is busy until the work ends, which is later than the caller's cancellation.
         if done.done():

@@ -71,8 +71,10 @@ async def test_a_request_without_memory_is_refused_in_a_sentence_and_logged_in_a
         asgi.server.context = msgspec.structs.replace(asgi.server.context, authorizer=Hungry())
         answer = await asgi("GET", "/api/v1/namespaces/default/configmaps/a")
     assert (answer.status, answer.json["reason"]) == (500, "InternalError")
-    assert answer.json["message"] == "Internal error occurred: no memory is left for this request"
-    assert caplog.messages == ["GET /api/v1/namespaces/default/configmaps/a failed: no memory is left for this request"]
+    assert answer.json["message"] == "Internal error occurred: no memory, or no thread, is left for this request"
+    assert caplog.messages == [
+        "GET /api/v1/namespaces/default/configmaps/a failed: no memory, or no thread, is left for this request"
+    ]
     assert caplog.records[0].exc_info is None
 
 

@@ -208,3 +208,18 @@ async def test_nothing_is_forked_while_a_thread_computes() -> None:
     assert not done
     computing.release()
     assert await asked == 1
+
+
+async def test_work_for_which_no_thread_can_be_started_is_dropped_and_later_work_is_done() -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    done: list[str] = []
+    thread = ComputeThread()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(MemoryError, match="can't start new thread"):
+            await thread.run(lambda _: done.append("dropped"), seconds=1)
+    await thread.run(lambda _: done.append("later"), seconds=1)
+    thread.close()
+    assert done == ["later"]

@@ -223,7 +223,9 @@ async def test_a_request_without_memory_is_refused_in_a_sentence(
 
     async with served(tmp_path) as there:
         monkeypatch.setattr("cathedra.session.requests.Requests.carry_out", carry_out)
-        with pytest.raises(StatusError, match="Internal error occurred: no memory is left for this request"):
+        with pytest.raises(
+            StatusError, match="Internal error occurred: no memory, or no thread, is left for this request"
+        ):
             await there.user().call(APICall("get", CONFIGMAPS, "default", "a"))
 
 

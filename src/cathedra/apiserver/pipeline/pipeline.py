@@ -39,7 +39,7 @@ from cathedra.asgi.application import PeerCertificate, RequestHeaders
 
 CLIENT_GONE: Final = 499
 """The status that is recorded if the client left before its answer."""
-NO_MEMORY: Final = "no memory is left for this request"
+NO_MEMORY: Final = "no memory, or no thread, is left for this request"
 R = TypeVar("R", bound=HasStatus | None)
 
 
