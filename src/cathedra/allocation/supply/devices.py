@@ -68,7 +68,7 @@ class Signature:
         so that every selector has to read them all."""
         self._by_name = self.attributes
         prefix = f"{driver}/"
-        if any(name.startswith(prefix) for name in self.attributes):
+        if "/" in "".join(self.attributes) and any(name.startswith(prefix) for name in self.attributes):
             self._by_name = {name.removeprefix(prefix): value for name, value in self.attributes.items()}
 
     def attribute(self, name: str) -> DeviceAttribute | None:
@@ -124,6 +124,14 @@ def _is_plain(name: str, driver: str, attributes: Mapping[str, DeviceAttribute])
     if versions and not all(map(_PLAIN_VERSION.fullmatch, versions)):
         return False
     return "/" in name or f"{driver}/{name}" not in attributes
+
+
+def _is_simple(value: DeviceAttribute) -> bool:
+    """Return True if a value is one text, number or truth value and nothing else: plain, if its name has no domain and
+    no other name has one."""
+    if value.version is not None or value.ints or value.bools or value.strings or value.versions:
+        return False
+    return (value.string is not None) + (value.int_ is not None) + (value.bool_ is not None) == 1
 
 
 def _is_list(value: DeviceAttribute) -> bool:
@@ -303,8 +311,10 @@ class Interner:
         found = self._signatures.get(key)
         if found is None:
             attributes = device.attributes or {}
-            plain = all(_is_plain(name, driver, attributes) for name in attributes)
-            lists = [name for name, value in attributes.items() if _is_list(value)]
+            # Fast path for the attributes of nearly every device; a large cluster has hundreds of thousands.
+            simple = "/" not in "".join(attributes) and all(map(_is_simple, attributes.values()))
+            plain = simple or all(_is_plain(name, driver, attributes) for name in attributes)
+            lists = [] if simple else [name for name, value in attributes.items() if _is_list(value)]
             if lists:
                 # Selectors without the gate for lists fail on such a device, naming the first of them.
                 frame = self.shape(("lists", frame, min(lists, key=lambda name: ("/" in name, name))))

@@ -176,7 +176,7 @@ def _grouped(analysis: Analysis, nodes: Sequence[Node]) -> Analysis:
     refused = [
         node for node in nodes if node.metadata.name in judgement.devices or judgement.outside.get(node.metadata.name)
     ]
-    kinds = _kinds(prepared, refused, judgement)
+    kinds = _kinds(prepared, nodes, refused, judgement)
     counts: dict[object, RefusalExplanation | None] = {}
     groups: dict[object, _Signature] = {}
     for node, kind in zip(refused, kinds, strict=True):
@@ -219,17 +219,22 @@ def _grouped(analysis: Analysis, nodes: Sequence[Node]) -> Analysis:
     )
 
 
-def _kinds(prepared: PreparedRequests | None, nodes: Sequence[Node], judgement: Judgement) -> Sequence[object]:
-    """Return numbers that nodes share if they have equal results in the allocator."""
+def _kinds(
+    prepared: PreparedRequests | None, nodes: Sequence[Node], refused: Sequence[Node], judgement: Judgement
+) -> Sequence[object]:
+    """Return numbers that nodes share if they have equal results in the allocator, for those that are ``refused``."""
     if prepared is None:
-        return [0] * len(nodes)
+        return [0] * len(refused)
+    # All nodes in the order of the judgement: of another list the allocator would compute the class of each node anew.
+    by_name = {node.metadata.name: node for node in nodes}
+    places = {name: place for place, name in enumerate(judgement.nodes)}
     try:
-        answers = prepared.on_each(nodes)
+        answers = prepared.on_each([by_name[name] for name in judgement.nodes])
     except AllocationError:
         # If the search fails, nodes with equal errors are one group.
-        statuses = (judgement.devices.get(node.metadata.name) for node in nodes)
+        statuses = (judgement.devices.get(node.metadata.name) for node in refused)
         return [error_shape(status.message) if status is not None else None for status in statuses]
-    return [answers.kind(place) for place in range(len(nodes))]
+    return [answers.kind(places[node.metadata.name]) for node in refused]
 
 
 def _counts(prepared: PreparedRequests, node: Node, *, trials: bool = False) -> RefusalExplanation | None:

@@ -10,6 +10,7 @@ A pod without constraints of its own is spread from the pods of its services and
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -53,6 +54,16 @@ FindRelatives = Callable[[Pod], Selector | None]
 """Selects the pods that a pod without constraints is spread from, if there are any."""
 
 
+_Value = str | int | None
+"""Domain of a node, or number of matching pods on a host; None for a node without the label."""
+_Row = tuple[_Value, ...]
+"""The values of a node, one for each constraint."""
+
+
+def _domain(key: str, node: NodeInfo) -> str | None:
+    return node.node.metadata.labels.get(key)
+
+
 class _Counting(msgspec.Struct, frozen=True):
     """All of a constraint and a pod that a node is counted by. Pods of one form share the counts."""
 
@@ -82,6 +93,10 @@ class _Counting(msgspec.Struct, frozen=True):
         if self.tolerations is not None and first_untolerated(node.hard_taints, self.tolerations) is not None:
             return None
         return domain, self.matching(node)
+
+    def on_host(self, node: NodeInfo) -> int | None:
+        """Return the number of matching pods on a node; None if it has no such label."""
+        return self.matching(node) if self.key in node.node.metadata.labels else None
 
     def matching(self, node: NodeInfo) -> int:
         """Return the number of matching pods on a node."""
@@ -128,6 +143,21 @@ class _Constraint(msgspec.Struct):
             required_node_affinity(pod.pod) if self.honors_affinity else None,
             spec.tolerations if self.honors_taints else None,
         )
+
+    def column(self, snapshot: Snapshot, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[_Value]:
+        """Return the domain of each node; of hosts the number of matching pods."""
+        if self.key != HOSTNAME:
+            return snapshot.values_of(("domain", self.key), partial(_domain, self.key), nodes)
+        # Hosts are counted when they are scored. Counting all of them before would visit every pod of the cluster.
+        counting = self.counting(pod)
+        return snapshot.values_of(("on host", counting), counting.on_host, nodes)
+
+    def part(self, value: _Value, weight: float) -> float:
+        """Return the constraint's part of the score of nodes with a value of `column`."""
+        if value is None:
+            return 0.0
+        number = value if isinstance(value, int) else self.counts.get(value, 0)
+        return number * weight + float(self.max_skew - 1)
 
     def selects(self, pod: PodInfo) -> bool:
         return self.selector is not None and self.selector.matches(pod.pod.metadata.labels)
@@ -207,22 +237,23 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
             return None
         # Kubernetes' own defaults concern nodes without a zone too.
         own = bool(pod.pod.spec.topology_spread_constraints) or self._has_own_defaults
-        domains = [one for one in constraints if one.key != HOSTNAME]
-        keys = [constraint.key for constraint in constraints] if own else []
-        if own or any(one.key in node.node.metadata.labels for one in domains for node in nodes):
-            for constraint in domains:
-                constraint.count(state, pod, keys)
-        usable = (
-            [all(key in node.node.metadata.labels for key in keys) for node in nodes] if keys else [True] * len(nodes)
-        )
-        if not any(usable):
+        columns = [one.column(state.snapshot, pod, nodes) for one in constraints]
+        for constraint, column in zip(constraints, columns, strict=True):
+            if constraint.key != HOSTNAME and (own or any(domain is not None for domain in column)):
+                constraint.count(state, pod, [one.key for one in constraints] if own else ())
+        rows = list(zip(*columns, strict=True))
+        # Nodes with equal rows have equal scores: a few of them are computed instead of those of hundreds of nodes.
+        numbers = Counter(rows)
+        usable = {row: number for row, number in numbers.items() if not own or None not in row}
+        if not usable:
             return [0] * len(nodes)
-        weights = [_weight(constraint, nodes, usable) for constraint in constraints]
-        parts = [
-            _parts(state.snapshot, one, weight, pod, nodes) for one, weight in zip(constraints, weights, strict=True)
-        ]
-        sums = map(sum, zip(*parts, strict=True))
-        return _inverted([_rounded(score) if ok else None for score, ok in zip(sums, usable, strict=True)])
+        weights = [_weight(one, place, usable) for place, one in enumerate(constraints)]
+        raw = {
+            row: _rounded(sum([one.part(value, by) for one, value, by in zip(constraints, row, weights, strict=True)]))
+            for row in usable
+        }
+        scores = dict.fromkeys(numbers, 0) | _inverted(raw)
+        return list(map(scores.__getitem__, rows))
 
     def _constraints(self, attempt: Attempt | None, pod: PodInfo, when: str) -> list[_Constraint]:
         """The pod's own constraints of that kind, or else the default ones, which select its relatives."""
@@ -277,34 +308,11 @@ def _counted_in_turns(
     return counts
 
 
-def _weight(constraint: _Constraint, nodes: Sequence[NodeInfo], usable: Sequence[bool]) -> float:
+def _weight(constraint: _Constraint, place: int, usable: Mapping[_Row, int]) -> float:
     """Return the weight of a topology. More domains weigh more; otherwise hosts would never matter beside zones."""
-    if constraint.key == HOSTNAME:
-        size = sum(usable)
-    else:
-        values = (node.node.metadata.labels.get(constraint.key) for node in nodes)
-        size = len({value for value, ok in zip(values, usable, strict=True) if ok})
+    size = sum(usable.values()) if constraint.key == HOSTNAME else len({row[place] for row in usable})
     # The logarithm is kube-scheduler's: it keeps a topology of a thousand hosts from outweighing one of three zones.
     return math.log(size + 2)
-
-
-def _parts(
-    snapshot: Snapshot, constraint: _Constraint, weight: float, pod: PodInfo, nodes: Sequence[NodeInfo]
-) -> list[float]:
-    """Return what a constraint adds to the score of each node."""
-    key, counts, least = constraint.key, constraint.counts, float(constraint.max_skew - 1)
-    if key == HOSTNAME:
-        # Hosts are counted when they are scored. Counting all of them before would visit every pod of the cluster.
-        counting = constraint.counting(pod)
-        numbers = snapshot.values_of(("matching", counting), counting.matching, nodes)
-        return [
-            0.0 if key not in node.node.metadata.labels else number * weight + least
-            for node, number in zip(nodes, numbers, strict=True)
-        ]
-    return [
-        0.0 if (domain := node.node.metadata.labels.get(key)) is None else counts.get(domain, 0) * weight + least
-        for node in nodes
-    ]
 
 
 def _rounded(score: float) -> int:
@@ -312,13 +320,12 @@ def _rounded(score: float) -> int:
     return math.floor(score + 0.5)
 
 
-def _inverted(raw: Sequence[int | None]) -> list[int]:
-    known = [score for score in raw if score is not None]
-    low, high = min(known, default=0), max(known, default=0)
+def _inverted(raw: Mapping[_Row, int]) -> dict[_Row, int]:
+    low, high = min(raw.values()), max(raw.values())
     # No matching pods anywhere: every usable node is equally good, and the division below would fail.
     if high == 0:
-        return [0 if score is None else MAX_SCORE for score in raw]
-    return [0 if score is None else MAX_SCORE * (high + low - score) // high for score in raw]
+        return dict.fromkeys(raw, MAX_SCORE)
+    return {row: MAX_SCORE * (high + low - score) // high for row, score in raw.items()}
 
 
 # --- default constraints

@@ -305,10 +305,10 @@ class Snapshot(msgspec.Struct, frozen=True):
         holding = found.among(nodes)
         return len(holding) == len(self.nodes) or holding.issuperset(nodes)
 
-    def values_of(self, key: Hashable, value: Callable[[NodeInfo], int], nodes: Sequence[NodeInfo]) -> list[int]:
+    def values_of(self, key: Hashable, value: Callable[[NodeInfo], V], nodes: Sequence[NodeInfo]) -> list[V]:
         """The value of each of ``nodes``, under the same condition."""
         key = NodeValues, key
-        found: NodeValues[int] | None = self.incremental.get(key)
+        found: NodeValues[V] | None = self.incremental.get(key)
         if found is None:
             found = self._keep(key, NodeValues(self.changes, value, self.nodes, self.places))
         found.follow_up()
