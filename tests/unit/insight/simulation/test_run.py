@@ -7,15 +7,21 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from cathedra.allocation import InvalidInput
+from cathedra.api.struct import encode
+from cathedra.apiserver.storage.protocol import Record, StoreContent
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.simulation import run
+from cathedra.insight.simulation.copying import StateStorage
 from cathedra.insight.simulation.report import Simulation, simulation_text
 from cathedra.insight.simulation.run import PlannedChanges, simulate
+from cathedra.scheduler.state.snapshot import Snapshot
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 
 
@@ -76,6 +82,44 @@ def test_controllers_make_the_pods_of_workloads_and_those_without_room_stay_pend
     assert len(group.pods) == 2
     assert "0 of 2 matching devices are free" in group.why
     assert not found.fits
+
+
+class EncodedStorage(StateStorage):
+    """The same objects as a store keeps them: as JSON."""
+
+    async def load(self) -> StoreContent:
+        content = await super().load()
+        records = [Record(one.key, one.revision, encode(one.decoded)) for one in content.records]
+        return StoreContent(content.revision, records)
+
+
+def random_cluster(chance: Random) -> ClusterState:
+    """Nodes of several zones and sizes, and pods that wait."""
+    dump: list[dict[str, Any]] = gpu_cluster(nodes=chance.randint(2, 5), gpus=chance.randint(1, 4))
+    for one in dump:
+        if one["kind"] == "Node" and chance.random() < 0.8:
+            one["metadata"].setdefault("labels", {})["topology.kubernetes.io/zone"] = f"z{chance.randrange(3)}"
+    for number in range(chance.randrange(4)):
+        template, pod = pod_with(1)
+        name = f"waits-{number}"
+        pod = {**pod, "metadata": {**pod["metadata"], "name": name, "uid": name}}
+        dump += [template, pod] if not number else [pod]
+    return read_dump([*dump, {"apiVersion": "v1", "kind": "PodList", "items": []}])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_results_that_are_kept_from_pod_to_pod_change_no_answer(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run on decoded objects is equal to one on a store of JSON, in which each pod is tried without earlier
+    results."""
+    chance = Random(seed)
+    state = random_cluster(chance)
+    changes = PlannedChanges(apply=deployment(chance.randint(3, 12)), replicas=())
+    fast = simulate(state, changes, copies=3, seed=seed)
+    of = Snapshot.of.__func__  # type: ignore[attr-defined]  # a class method
+    monkeypatch.setattr(run, "StateStorage", EncodedStorage)
+    # A snapshot without a changelog keeps nothing from one use to the next.
+    monkeypatch.setattr(Snapshot, "of", classmethod(lambda cls, nodes, affinity, *_: of(cls, nodes, affinity)))
+    assert simulate(state, changes, copies=3, seed=seed).to_dict() == fast.to_dict()
 
 
 def test_a_pod_of_another_scheduler_stays_pending_for_that_reason() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cathedra.api.core.apps_v1 import ReplicaSet, StatefulSet
 from cathedra.api.core.core_v1 import Pod, ReplicationController, Service, TopologySpreadConstraint
@@ -15,8 +19,9 @@ from cathedra.client.objects import with_metadata
 from cathedra.client.resources import REPLICASETS, REPLICATIONCONTROLLERS, SERVICES, STATEFULSETS
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Code
-from cathedra.scheduler.plugins.topology_spread import ZONE, PodTopologySpread, RelatedPods
+from cathedra.scheduler.plugins.topology_spread import HOSTNAME, ZONE, PodTopologySpread, RelatedPods
 from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.owners import controller_reference
 from tests.running import run_with
@@ -81,6 +86,67 @@ def test_relatives_are_spread_over_zones_and_nodes_without_a_zone_are_not_left_o
     zones = {"a": {ZONE: "z1"}, "b": {ZONE: "z1"}, "c": {ZONE: "z2"}, "d": {}}
     found = default_scores(zones, {"a": 2})
     assert found["d"] > found["c"] > found["b"] > found["a"]
+
+
+def plain_scores(
+    nodes: Sequence[NodeInfo], counts: dict[str, int], constraints: Sequence[tuple[str, int]], *, own: bool
+) -> list[int]:
+    """kube-scheduler's scores, node by node; a constraint is its topology key and its maximal skew."""
+    labels = [info.node.metadata.labels for info in nodes]
+    usable = [not own or all(key in one for key, _ in constraints) for one in labels]
+    if not any(usable):
+        return [0] * len(nodes)
+    sums = [0.0] * len(nodes)
+    for key, skew in constraints:
+        domains: dict[str, int] = {}
+        for info, one in zip(nodes, labels, strict=True):
+            if key in one and (not own or all(other in one for other, _ in constraints)):
+                domains[one[key]] = domains.get(one[key], 0) + counts[info.name]
+        seen = {one.get(key) for one, ok in zip(labels, usable, strict=True) if ok}
+        weight = math.log((sum(usable) if key == HOSTNAME else len(seen)) + 2)
+        for place, (info, one) in enumerate(zip(nodes, labels, strict=True)):
+            if key in one:
+                number = counts[info.name] if key == HOSTNAME else domains.get(one[key], 0)
+                sums[place] += number * weight + float(skew - 1)
+    raw = [math.floor(total + 0.5) if ok else None for total, ok in zip(sums, usable, strict=True)]
+    known = [one for one in raw if one is not None]
+    low, high = min(known), max(known)
+    if high == 0:
+        return [0 if one is None else 100 for one in raw]
+    return [0 if one is None else 100 * (high + low - one) // high for one in raw]
+
+
+KEYS = (HOSTNAME, ZONE, "rack")
+LABELS = st.fixed_dictionaries({}, optional={key: st.sampled_from(("1", "2", "3")) for key in KEYS[1:]})
+SPREAD = st.lists(st.tuples(st.sampled_from(KEYS), st.integers(1, 3)), max_size=2, unique_by=lambda one: one[0])
+
+
+@given(st.lists(st.tuples(LABELS, st.booleans()), min_size=1, max_size=6), SPREAD, st.lists(st.integers(0, 5)))
+def test_scores_that_follow_the_placed_pods_are_those_of_each_node_alone(
+    nodes: list[tuple[dict[str, str], bool]], wanted: list[tuple[str, int]], steps: list[int]
+) -> None:
+    """The counts are kept from pod to pod, and equal nodes are scored once."""
+    cache = Cache()
+    for number, (labels, named) in enumerate(nodes):
+        name = f"n{number}"
+        cache.set_node(node(name, labels={**labels, HOSTNAME: name} if named else labels))
+    selector = {"matchLabels": {"app": "web"}}
+    spec = [
+        {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}
+        for key, skew in wanted
+    ]
+    incoming = PodInfo(pod("p", labels={"app": "web"}, topologySpreadConstraints=spec))
+    plugin = PodTopologySpread(lambda _: from_label_selector(LabelSelector(match_labels={"app": "web"})))
+    constraints = wanted or [(HOSTNAME, 3), (ZONE, 5)]
+    counts = dict.fromkeys((f"n{number}" for number in range(len(nodes))), 0)
+    for number, step in enumerate([None, *steps]):
+        if step is not None:
+            name = f"n{step % len(nodes)}"
+            cache.add_pod(on(name, pod(f"there-{number}", labels={"app": "web"})))
+            counts[name] += 1
+        snapshot = cache.snapshot()
+        found = plugin.score(CycleState(snapshot), incoming, snapshot.nodes)
+        assert found == plain_scores(snapshot.nodes, counts, constraints, own=bool(wanted))
 
 
 def test_pods_without_relatives_are_not_scored() -> None:
