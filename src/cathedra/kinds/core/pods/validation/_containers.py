@@ -286,6 +286,8 @@ def _environment_sources(errors: ErrorList, path: FieldPath, sources: Sequence[c
             for name, reference in (("configMapRef", source.config_map_ref), ("secretRef", source.secret_ref))
             if reference is not None
         ]
+        if source.prefix and not _ENV_NAME.fullmatch(source.prefix):
+            errors.invalid(where.child("prefix"), source.prefix, _ENV_NAME_TEXT)
         for name, reference in given:
             if not reference.name:
                 errors.required(where.child(name, "name"))

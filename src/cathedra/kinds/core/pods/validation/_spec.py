@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import not_
 from typing import Final
@@ -142,12 +143,17 @@ def _validate_spec(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) ->
     validate_init_containers(errors, path.child("initContainers"), spec, around)
     validate_ephemeral_containers(errors, path.child("ephemeralContainers"), spec, around)
     validate_pod_resources(errors, path.child("resources"), spec, around.claims)
+    if spec.host_network:
+        _host_ports(errors, path.child("containers"), spec.containers)
     _policy(errors, path.child("restartPolicy"), spec.restart_policy, _RESTART_POLICIES)
     _policy(errors, path.child("dnsPolicy"), spec.dns_policy, _DNS_POLICIES)
     validate_labels(errors, path.child("nodeSelector"), spec.node_selector)
     validate_pod_security(errors, path.child("securityContext"), spec)
     validate_affinity(errors, path.child("affinity"), spec.affinity)
     validate_dns_config(errors, path.child("dnsConfig"), spec)
+    for position, gate in enumerate(spec.readiness_gates):
+        where = path.child("readinessGates").index(position).child("conditionType")
+        check(errors, where, gate.condition_type, formats.label_key)
     validate_gates(errors, path.child("schedulingGates"), spec.scheduling_gates)
     validate_spread(errors, path.child("topologySpreadConstraints"), spec.topology_spread_constraints)
     # The order of these calls is the order of the errors in the Status, which recorded answers of Kubernetes hold.
@@ -157,6 +163,7 @@ def _validate_spec(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) ->
         text = f"must be between 1 and {_MAX_INT32}, inclusive"
         errors.invalid(path.child("activeDeadlineSeconds"), deadline, text)
     validate_tolerations(errors, path.child("tolerations"), spec.tolerations)
+    _host_aliases(errors, path.child("hostAliases"), spec.host_aliases)
     if spec.preemption_policy is not None:
         _policy(errors, path.child("preemptionPolicy"), spec.preemption_policy, _PREEMPTION_POLICIES)
     validate_system(errors, path, spec)
@@ -177,6 +184,24 @@ def _names(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
     ):
         if value:
             check(errors, path.child(name), value, form)
+
+
+def _host_ports(errors: ErrorList, path: FieldPath, containers: Sequence[core_v1.Container]) -> None:
+    """A port on the network of the host has one number. 0 in a template is replaced when its pods are created."""
+    for position, container in enumerate(containers):
+        for number, port in enumerate(container.ports):
+            if port.host_port not in (0, port.container_port):
+                where = path.index(position).child("ports").index(number).child("hostPort")
+                errors.invalid(where, port.host_port, "must match `containerPort` when `hostNetwork` is true")
+
+
+def _host_aliases(errors: ErrorList, path: FieldPath, aliases: Sequence[core_v1.HostAlias]) -> None:
+    for position, alias in enumerate(aliases):
+        where = path.index(position)
+        if not is_address(alias.ip):
+            errors.invalid(where.child("ip"), alias.ip, NO_ADDRESS)
+        for number, name in enumerate(alias.hostnames):
+            check(errors, where.child("hostnames").index(number), name, formats.dns_subdomain)
 
 
 def _scheduling_group(errors: ErrorList, path: FieldPath, group: core_v1.PodSchedulingGroup) -> None:
@@ -365,23 +390,38 @@ def validate_spread(
     errors: ErrorList, path: FieldPath, constraints: Sequence[core_v1.TopologySpreadConstraint]
 ) -> None:
     """Skews are positive, every key and manner of a constraint occurs once."""
-    seen: set[tuple[str, str]] = set()
+    following = Counter((one.topology_key, one.when_unsatisfiable) for one in constraints)
     for position, constraint in enumerate(constraints):
         where = path.index(position)
+        manner = constraint.when_unsatisfiable
         if constraint.max_skew <= 0:
-            errors.invalid(where.child("maxSkew"), constraint.max_skew, "must be greater than zero")
+            errors.invalid(where.child("maxSkew"), constraint.max_skew, _NOT_POSITIVE)
         if not constraint.topology_key:
             errors.required(where.child("topologyKey"), "can not be empty")
-        if constraint.when_unsatisfiable not in _WHEN:
-            errors.not_supported(where.child("whenUnsatisfiable"), constraint.when_unsatisfiable, _WHEN)
+        if manner not in _WHEN:
+            errors.not_supported(where.child("whenUnsatisfiable"), manner, _WHEN)
+        # Two constraints on one key and of one kind would contradict each other's skew; hard and soft ones may coexist.
+        # Kubernetes reports the earlier one.
+        pair = (constraint.topology_key, manner)
+        following[pair] -= 1
+        if following[pair]:
+            errors.duplicate(where.child("{topologyKey, whenUnsatisfiable}"), f"{{{pair[0]}, {pair[1]}}}")
+        if constraint.min_domains is not None:
+            _min_domains(errors, where.child("minDomains"), constraint.min_domains, manner)
         for name, policy in (
             ("nodeAffinityPolicy", constraint.node_affinity_policy),
             ("nodeTaintsPolicy", constraint.node_taints_policy),
         ):
             if policy is not None and policy not in _INCLUSION:
                 errors.not_supported(where.child(name), policy, _INCLUSION)
-        # Two constraints on one key and of one kind would contradict each other's skew; hard and soft ones may coexist.
-        pair = (constraint.topology_key, constraint.when_unsatisfiable)
-        if pair in seen:
-            errors.duplicate(where.child("{topologyKey, whenUnsatisfiable}"), f"{{{pair[0]}, {pair[1]}}}")
-        seen.add(pair)
+
+
+_NOT_POSITIVE: Final = "must be greater than zero"
+
+
+def _min_domains(errors: ErrorList, path: FieldPath, number: int, manner: str) -> None:
+    if number <= 0:
+        errors.invalid(path, number, _NOT_POSITIVE)
+    if manner != "DoNotSchedule":
+        text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {manner}"
+        errors.invalid(path, number, text)

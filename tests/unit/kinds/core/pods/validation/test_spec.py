@@ -348,4 +348,4 @@ def test_a_spread_constraint_is_complete_and_stands_once() -> None:
     assert found({**good, "topologyKey": ""}) == ["x[0].topologyKey: Required value: can not be empty"]
     (wrong,) = found({**good, "whenUnsatisfiable": "Never"})
     assert wrong.startswith('x[0].whenUnsatisfiable: Unsupported value: "Never"')
-    assert found(good, good) == ['x[1].{topologyKey, whenUnsatisfiable}: Duplicate value: "{zone, DoNotSchedule}"']
+    assert found(good, good) == ['x[0].{topologyKey, whenUnsatisfiable}: Duplicate value: "{zone, DoNotSchedule}"']
