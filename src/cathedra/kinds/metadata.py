@@ -212,9 +212,13 @@ def _finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
 
 def _standard_finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
     for position, finalizer in enumerate(finalizers):
-        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
-            path = METADATA.child("finalizers").index(position)
-            errors.invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")
+        check_finalizer(errors, METADATA.child("finalizers").index(position), finalizer)
+
+
+def check_finalizer(errors: ErrorList, path: FieldPath, finalizer: str) -> None:
+    """Report a finalizer that is neither one of Kubernetes' own nor has a domain."""
+    if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
+        errors.invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")
 
 
 def _shown(owner: OwnerReference) -> JSONObject:

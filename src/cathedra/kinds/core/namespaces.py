@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.core import core_v1
-from cathedra.api.formats import dns_label
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import check, dns_label, label_key
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import ALL_VERBS, Column, RequestContext, ResourceDefinition, Strategy
 from cathedra.kinds.deletion import DeletionRules
+from cathedra.kinds.metadata import check_finalizer
 from cathedra.kinds.strategies import SpecStrategy
 
 NAMESPACE_COLUMNS: Final = (NAME, Column("Status", description="Active or Terminating."), AGE)
@@ -39,6 +41,13 @@ class NamespaceStrategy(SpecStrategy[core_v1.Namespace]):
             obj, spec=replace(obj.spec, finalizers=finalizers), status=core_v1.NamespaceStatus(phase="Active")
         )
 
+    def validate_create(self, obj: core_v1.Namespace, context: RequestContext) -> ErrorList:
+        """Check the finalizers. Kubernetes reports them without their position."""
+        errors = super().validate_create(obj, context)
+        for finalizer in obj.spec.finalizers:
+            _check_finalizer(errors, _FINALIZERS, finalizer)
+        return errors
+
     def prepare_update(
         self, new: core_v1.Namespace, old: core_v1.Namespace, context: RequestContext
     ) -> core_v1.Namespace:
@@ -59,6 +68,21 @@ class FinalizeStrategy(Strategy[core_v1.Namespace]):
     ) -> core_v1.Namespace:
         """The stored namespace with the new finalizers."""
         return replace(old, spec=replace(old.spec, finalizers=new.spec.finalizers))
+
+    def validate_update(self, new: core_v1.Namespace, old: core_v1.Namespace, context: RequestContext) -> ErrorList:
+        """Check the finalizers."""
+        errors = ErrorList()
+        for position, finalizer in enumerate(new.spec.finalizers):
+            _check_finalizer(errors, _FINALIZERS.index(position), finalizer)
+        return errors
+
+
+_FINALIZERS: Final = FieldPath("spec").child("finalizers")
+
+
+def _check_finalizer(errors: ErrorList, path: FieldPath, finalizer: str) -> None:
+    check(errors, path, finalizer, label_key)
+    check_finalizer(errors, path, finalizer)
 
 
 class NamespaceDeletion(DeletionRules[core_v1.Namespace]):

@@ -29,3 +29,14 @@ def test_finalizers_change_through_their_sub_resource_alone() -> None:
     finalized = updated(definition.subresources["finalize"], namespace(), stored, context())[0]
     assert (finalized.spec.finalizers, finalized.status.phase) == ((), "Terminating")
     assert definition.subresources["finalize"].verbs == ("update",)
+
+
+def test_a_finalizer_of_a_namespace_is_one_of_kubernetes_or_has_a_domain() -> None:
+    definition, text = (
+        definition_of("namespaces"),
+        "name is neither a standard finalizer name nor is it fully qualified",
+    )
+    _, errors = created(definition.strategy, namespace("x"), context())
+    assert list(map(str, errors)) == [f'spec.finalizers: Invalid value: "x": {text}']
+    _, errors = updated(definition.subresources["finalize"], namespace("x/y", "x"), namespace("kubernetes"), context())
+    assert list(map(str, errors)) == [f'spec.finalizers[1]: Invalid value: "x": {text}']
