@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from cathedra.api.core.admissionregistration_v1 import (
+    AuditAnnotation,
     MatchResources,
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
@@ -20,9 +21,11 @@ from cathedra.api.core.admissionregistration_v1 import (
     ValidatingAdmissionPolicyBinding,
     ValidatingAdmissionPolicyBindingSpec,
     ValidatingAdmissionPolicySpec,
+    Validation,
 )
 from cathedra.api.field import ErrorList, ErrorType, FieldError, FieldPath
-from cathedra.api.formats import dns_subdomain, path_segment, qualified_name
+from cathedra.api.formats import check as check_format
+from cathedra.api.formats import dns_subdomain, label_key, path_segment, qualified_name
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.admission.ruleerrors import check_named_rule
@@ -60,7 +63,28 @@ def policy_errors(policy: ValidatingAdmissionPolicy, check: Callable[[], object]
     values, known = to_dict(spec), {error.field for error in errors}
     found = expression_errors(values, compile_policy(values, check).errors)
     errors.extend(error for error in found if error.field not in known)
+    # After the expressions of their item, as in Kubernetes.
+    _check_messages(errors, spec.validations)
+    _check_annotation_keys(errors, policy.metadata.name, spec.audit_annotations)
     return in_order(errors)
+
+
+def _check_messages(errors: ErrorList, validations: Sequence[Validation]) -> None:
+    for position, validation in enumerate(validations):
+        if validation.message and not validation.message.strip():
+            path = f"spec.validations[{position}].message"
+            errors.invalid(path, validation.message, "must be non-empty if specified")
+
+
+def _check_annotation_keys(errors: ErrorList, policy: str, annotations: Sequence[AuditAnnotation]) -> None:
+    """Audit events show an annotation under the name of its policy and its key."""
+    seen: set[str] = set()
+    for position, annotation in enumerate(annotations):
+        path = f"spec.auditAnnotations[{position}].key"
+        check_format(errors, path, f"{policy}/{annotation.key}", label_key)
+        if annotation.key in seen:
+            errors.duplicate(path, annotation.key)
+        seen.add(annotation.key)
 
 
 def binding_errors(binding: ValidatingAdmissionPolicyBinding) -> ErrorList:
