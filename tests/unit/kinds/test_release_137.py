@@ -322,6 +322,9 @@ TYPED = {"addressType": "IPv4", "endpoints": [{"addresses": ["192.0.2.1"]}]}
 ATTACHED = {"spec": {"attacher": "csi.example.com", "nodeName": "n", "source": {}}}
 
 
+TARGET = {"kind": "Deployment", "name": "d"}
+
+
 @pytest.mark.parametrize(
     ("plural", "values", "wanted"),
     [
@@ -340,10 +343,10 @@ ATTACHED = {"spec": {"attacher": "csi.example.com", "nodeName": "n", "source": {
         ),
         ("ipaddresses", {}, ["spec.parentRef: Required value"]),
         ("ipaddresses", {"spec": {"parentRef": {"name": "s"}}}, ["spec.parentRef.resource: Required value"]),
-        ("horizontalpodautoscalers", {}, ["spec.maxReplicas: Required value"]),
+        ("horizontalpodautoscalers", {"spec": {"scaleTargetRef": TARGET}}, ["spec.maxReplicas: Required value"]),
         (
             "horizontalpodautoscalers",
-            {"spec": {"maxReplicas": -1}},
+            {"spec": {"maxReplicas": -1, "scaleTargetRef": TARGET}},
             ["spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1"],
         ),
         (

@@ -17,6 +17,8 @@ from cathedra.api.core import autoscaling_v1, autoscaling_v2
 from cathedra.api.core import autoscaling_v1 as v1
 from cathedra.api.core import autoscaling_v2 as v2
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import check, path_segment
 from cathedra.api.nesting import load_json
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import KubeStruct, encode, from_dict, replace, reshape
@@ -107,6 +109,20 @@ def _resource(name: str, target: autoscaling_v2.MetricTarget, current: autoscali
     return f"{name}: {now}/{wanted}"
 
 
+def _autoscaler_errors(scaler: autoscaling_v2.HorizontalPodAutoscaler) -> ErrorList:
+    errors, spec, path = ErrorList(), scaler.spec, FieldPath("spec")
+    if 0 < spec.max_replicas < (spec.min_replicas or 0):
+        text = "must be greater than or equal to `minReplicas`"
+        errors.invalid(path.child("maxReplicas"), spec.max_replicas, text)
+    target, where = spec.scale_target_ref, path.child("scaleTargetRef")
+    for field, value in (("kind", target.kind), ("name", target.name)):
+        if not value:
+            errors.required(where.child(field))
+        else:
+            check(errors, where.child(field), value, path_segment)
+    return errors
+
+
 def autoscaler_definition() -> ResourceDefinition[autoscaling_v2.HorizontalPodAutoscaler]:
     """The definition of horizontalpodautoscalers."""
     defined = BuiltinKind(
@@ -114,7 +130,7 @@ def autoscaler_definition() -> ResourceDefinition[autoscaling_v2.HorizontalPodAu
         "horizontalpodautoscalers",
         namespaced=True,
         default=default_autoscaler,
-        rules=ObjectRules(tags=AUTOSCALER_TAGS),
+        rules=ObjectRules(_autoscaler_errors, lambda new, _: _autoscaler_errors(new), tags=AUTOSCALER_TAGS),
         table=(AUTOSCALER_COLUMNS, autoscaler_cells),
         short_names=("hpa",),
         categories=("all",),

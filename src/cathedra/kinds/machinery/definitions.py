@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.core import node_v1
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import check, dns_label
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import AnyDefinition, Column
@@ -26,6 +28,7 @@ from cathedra.kinds.machinery.rbac import (
 from cathedra.kinds.machinery.signingrequests import signing_request_definition
 from cathedra.kinds.machinery.storage import storage_definitions
 from cathedra.kinds.machinery.webhooks import mutating_webhook_definition, validating_webhook_definition
+from cathedra.kinds.strategies import ObjectRules
 from cathedra.releases import FeatureGates
 
 RUNTIME_CLASS_COLUMNS: Final = (NAME, Column("Handler", description="The configuration of the runtime."), AGE)
@@ -34,6 +37,19 @@ RUNTIME_CLASS_COLUMNS: Final = (NAME, Column("Handler", description="The configu
 def runtime_class_cells(runtime: node_v1.RuntimeClass, now: float) -> list[Any]:
     """Cells of a RuntimeClass."""
     return [runtime.metadata.name, runtime.handler, age(runtime.metadata.creation_timestamp, now)]
+
+
+def _runtime_class_errors(runtime: node_v1.RuntimeClass) -> ErrorList:
+    errors = ErrorList()
+    check(errors, FieldPath("handler"), runtime.handler, dns_label)
+    return errors
+
+
+def _runtime_class_change(new: node_v1.RuntimeClass, old: node_v1.RuntimeClass) -> ErrorList:
+    errors = ErrorList()
+    if new.handler != old.handler:
+        errors.invalid("handler", new.handler, "field is immutable")
+    return errors
 
 
 def machinery_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
@@ -56,6 +72,7 @@ def machinery_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
             node_v1.RuntimeClass,
             "runtimeclasses",
             namespaced=False,
+            rules=ObjectRules(_runtime_class_errors, _runtime_class_change),
             table=(RUNTIME_CLASS_COLUMNS, runtime_class_cells),
             created_by_update=True,
         ).definition(),
