@@ -102,21 +102,25 @@ class DomainRules(msgspec.Struct, frozen=True):
         """Return the domains by a label of nodes that have all nodes of a group's pods."""
         return [Domain(names) for names in domains_by_label(key, self.nodes) if names.issuperset(members.nodes)]
 
+    def valued(self, name: str, members: Members) -> list[Domain]:
+        """Return the domains by an attribute of devices that have all nodes and devices of a group's pods."""
+        found = domains_by_value(name, self.slices, self.nodes)
+        if takes_all(members.claims):
+            # A request for all devices of a node takes those of every value, so it needs a node with a single one.
+            values = values_by_node(name, self.slices, self.nodes)
+            single = frozenset(node for node, there in values.items() if len(there) == 1)
+            found = [(value, names & single) for value, names in found]
+        return [
+            Domain(names, (value,))
+            for value, names in found
+            if names.issuperset(members.nodes) and all(self._has(value, claim) for claim in members.claims)
+        ]
+
     def _parts(self, key: str | None, name: str | None, members: Members) -> Iterator[list[Domain]]:
         if key:
             yield self.labelled(key, members)
         if name:
-            found = domains_by_value(name, self.slices, self.nodes)
-            if takes_all(members.claims):
-                # A request for all devices of a node takes those of every value, so it needs a node with a single one.
-                values = values_by_node(name, self.slices, self.nodes)
-                single = frozenset(node for node, there in values.items() if len(there) == 1)
-                found = [(value, names & single) for value, names in found]
-            yield [
-                Domain(names, (value,))
-                for value, names in found
-                if names.issuperset(members.nodes) and all(self._has(value, claim) for claim in members.claims)
-            ]
+            yield self.valued(name, members)
 
     def _has(self, value: AttributeValue, claim: ResourceClaim) -> bool:
         """Return True if a claim has no devices of another value."""

@@ -9,6 +9,7 @@ included.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -20,6 +21,8 @@ from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import (
     AllocationResult,
+    Device,
+    DeviceRequestAllocationResult,
     ResourceClaim,
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
@@ -31,10 +34,19 @@ from cathedra.insight.explanation.question import with_claims
 from cathedra.insight.explanation.report import Remedy
 from cathedra.insight.reading.state import ClusterState
 from cathedra.scheduler.judging import ClaimCycle, Filters
-from cathedra.semantics.groupdomains import SAME_ATTRIBUTE, SAME_LABEL, AttributeValue, domains_by_value
+from cathedra.semantics.groupdomains import (
+    SAME_ATTRIBUTE,
+    SAME_LABEL,
+    AttributeValue,
+    Domain,
+    DomainRules,
+    Members,
+    combined,
+)
 from cathedra.semantics.owners import controller_reference
-from cathedra.semantics.podclaims import pod_group_name
+from cathedra.semantics.podclaims import claim_names, pod_group_name
 from cathedra.semantics.podgroups import (
+    Group,
     GroupNode,
     InvalidHierarchy,
     least_count,
@@ -162,6 +174,50 @@ class StateGroups:
             yield from (one for one in groups if (one.metadata.namespace, parent_name(one)) == (namespace, name))
 
 
+class GroupConstraints:
+    """Where pods of groups may run: topology constraints, and annotations for JointPlacement."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._topology = state.gates.gang_scheduling and state.gates.get("TopologyAwareWorkloadScheduling", False)
+        self._slices = state.all(ResourceSlice)
+        self._rules = DomainRules(state.nodes, self._slices, _allocation_of, self._device_of)
+
+    def is_constrained(self, group: Group) -> bool:
+        """Return True if the group itself has a constraint, whether nodes have the label or not."""
+        notes = group.metadata.annotations
+        return bool((self._topology and topology_key(group)) or notes.get(SAME_LABEL) or notes.get(SAME_ATTRIBUTE))
+
+    def parts(self, group: Group, pods: Iterable[Pod], state: ClusterState, uid: str = "") -> Iterator[list[Domain]]:
+        """Yield the domains for each constraint of a group, given the nodes and devices of its pods in ``state``.
+
+        The node of the pod with ``uid`` is not counted.
+        """
+        if not self.is_constrained(group):
+            return
+        now = [found for one in pods if (found := _current(one, state)) is not None]
+        nodes = [one.spec.node_name for one in now if one.spec.node_name and one.metadata.uid != uid]
+        claims = [state.get(ResourceClaim, name, one.metadata.namespace) for one in now for name in claim_names(one)]
+        members = Members(tuple(nodes), tuple([claim for claim in claims if claim is not None]))
+        if self._topology and (key := topology_key(group)):
+            yield self._rules.labelled(key, members)
+        yield from self._rules.required(group.metadata.annotations, members)
+
+    @cached_property
+    def _devices(self) -> dict[tuple[str, str, str], Device]:
+        return {
+            (piece.spec.driver, piece.spec.pool.name, device.name): device
+            for piece in self._slices
+            for device in piece.spec.devices or ()
+        }
+
+    def _device_of(self, result: DeviceRequestAllocationResult) -> Device | None:
+        return self._devices.get((result.driver, result.pool, result.device))
+
+
+def _allocation_of(claim: ResourceClaim) -> AllocationResult | None:
+    return claim.status.allocation
+
+
 def gang_text(gang: GangFit | None) -> str:
     """Return how many pods of a gang that does not fit do fit together; "" for any other."""
     if gang is None or gang.fits:
@@ -216,7 +272,7 @@ def gang_fit(pod: Pod, state: ClusterState) -> GangFit | None:
     waiting = [one for leaf in tree.leaves() for one in _members(leaf, state) if not one.spec.node_name]
     if len(waiting) * len(state.nodes) > (_MOST if state.followed is None else _MOST_FOLLOWED):
         return None
-    trial = _Placing(state.gates.get("TopologyAwareWorkloadScheduling", False))
+    trial = _Placing(GroupConstraints(state))
     fits, after = trial.group(tree, state, None)
     leaf = next(node for node in tree.leaves() if node.group is group or node.key.name == group.metadata.name)
     if _is_short(leaf, state):
@@ -280,8 +336,8 @@ def _members(leaf: GroupNode, state: ClusterState) -> Sequence[Pod]:
 class _Placing:
     """Places a hierarchy, and remembers the first pod that found no node."""
 
-    def __init__(self, topology: bool) -> None:
-        self._topology = topology
+    def __init__(self, constraints: GroupConstraints) -> None:
+        self._constraints = constraints
         self._values: tuple[AttributeValue, ...] = ()
         """Values that devices must have in the domain that is being tried."""
         self.obstacle: Pod | None = None
@@ -304,18 +360,14 @@ class _Placing:
     def _domains(
         self, node: GroupNode, state: ClusterState, within: Within
     ) -> Iterator[tuple[Within, tuple[AttributeValue, ...]]]:
-        """Yield the domains of a group: by its topology constraint, and by its annotations for JointPlacement."""
-        notes = node.group.metadata.annotations
-        keys = {topology_key(node.group) if self._topology else "", notes.get(SAME_LABEL, "")} - {""}
-        found: list[Within] = [within]
-        for key in sorted(keys):
-            found = [names for outer in found for names in _domains(state, key, outer)]
-        attribute = notes.get(SAME_ATTRIBUTE, "")
-        if not attribute:
-            yield from ((names, ()) for names in found)
+        """Yield the domains of a group that are in ``within``."""
+        pods = [pod for leaf in node.leaves() for pod in _members(leaf, state)]
+        parts = list(self._constraints.parts(node.group, pods, state))
+        if not parts:
+            yield within, ()
             return
-        for value, there in domains_by_value(attribute, state.all(ResourceSlice), state.nodes):
-            yield from ((there if names is None else names & there, (value,)) for names in found)
+        every = frozenset(one.metadata.name for one in state.nodes) if within is None else within
+        yield from ((one.nodes, one.values) for one in combined([[Domain(every)], *parts]))
 
     def _children(self, node: GroupNode, state: ClusterState, within: Within) -> tuple[bool, ClusterState]:
         if not node.is_composite:
@@ -339,15 +391,6 @@ class _Placing:
                 self.obstacle, self.state, self.within = pod, after, within
         self.most[leaf.key.name] = max(placed, self.most.get(leaf.key.name, 0))
         return placed >= least_count(leaf.group), after
-
-
-def _domains(state: ClusterState, key: str, within: Within) -> Iterable[frozenset[str]]:
-    found: dict[str, set[str]] = {}
-    for node in state.nodes:
-        value, name = node.metadata.labels.get(key), node.metadata.name
-        if value is not None and (within is None or name in within):
-            found.setdefault(value, set()).add(name)
-    return map(frozenset, found.values())
 
 
 def _bound(pod: Pod, state: ClusterState, within: Within, values: tuple[AttributeValue, ...]) -> ClusterState | None:

@@ -25,8 +25,9 @@ from cathedra.semantics.groupdomains import (
     SAME_ATTRIBUTE,
     SAME_LABEL,
     AttributeValue,
+    DomainRules,
+    Members,
     domains_by_label,
-    domains_by_value,
     with_values,
 )
 from cathedra.semantics.podgroups import topology_key
@@ -78,7 +79,9 @@ def further_gangs(
     """Count the copies of a gang that fit at once beside all that is allocated."""
     counting = _Count(members, cluster, free)
     found: Counter[tuple[tuple[str, ...], str]] = Counter()
-    for domain in _domains(group, cluster, slices):
+    # Further gangs hold no devices, so nothing that is allocated binds them to a value.
+    rules = DomainRules(list(cluster.nodes.values()), slices, lambda claim: None, lambda result: None)
+    for domain in _domains(group, rules, [claim for member in members for claim in member.claims]):
         found.update(counting.copies(domain))
     rooms = [CopyRoom(classes, domain, number) for (classes, domain), number in sorted(found.items())]
     return GangRooms(tuple(rooms), counting.complete)
@@ -91,21 +94,20 @@ def domain_names(group: PodGroup, nodes: Iterable[Node]) -> Mapping[str, str]:
     return {name: found[key] for name, found in labels if key in found} if key else {}
 
 
-def _domains(group: PodGroup, cluster: Cluster, slices: Sequence[ResourceSlice]) -> Iterator[_Domain]:
-    nodes = list(cluster.nodes.values())
-    name_of = domain_names(group, nodes)
+def _domains(group: PodGroup, rules: DomainRules, claims: Sequence[ResourceClaim]) -> Iterator[_Domain]:
+    name_of = domain_names(group, rules.nodes)
     key = topology_key(group) or group.metadata.annotations.get(SAME_LABEL, "")
-    labelled = [_Domain(name_of[min(names)], names) for names in domains_by_label(key, nodes)] if key else []
+    labelled = [_Domain(name_of[min(names)], names) for names in domains_by_label(key, rules.nodes)] if key else []
     attribute = group.metadata.annotations.get(SAME_ATTRIBUTE, "")
     if not attribute:
         yield from labelled if key else [_Domain("", None)]
         return
-    for value, names in domains_by_value(attribute, slices, nodes):
-        text = str(next(iter(msgspec.to_builtins(value.value).values()), ""))
+    for found in rules.valued(attribute, Members(claims=tuple(claims))):
+        text = str(next(iter(msgspec.to_builtins(found.values[0].value).values()), ""))
         for one in labelled if key else [_Domain("", None)]:
-            both = names if one.nodes is None else names & one.nodes
+            both = found.nodes if one.nodes is None else found.nodes & one.nodes
             if both:
-                yield _Domain(f"{one.name}/{text}" if one.name else text, both, (value,))
+                yield _Domain(f"{one.name}/{text}" if one.name else text, both, found.values)
 
 
 class _Count:

@@ -15,7 +15,7 @@ from cathedra.insight.explanation.report import Explanation
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
 from cathedra.releases import FeatureGates
-from tests.insight.building import claim, device, device_class, slice_of
+from tests.insight.building import claim, device, device_class, held, slice_of
 
 OPEN = {"GenericWorkload": True, "CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}
 
@@ -175,6 +175,24 @@ def test_devices_of_one_domain_are_chosen_within_a_node(domains: str, fits: bool
     gang = annotated(group("g", 2), same_device_attribute="gpu.example.com/domain")
     objects = [node("n1", 4), slice_of(*devices), device_class(), claim("a"), claim("b"), gang, *users]
     assert asked(*objects).fits is fits
+
+
+@pytest.mark.parametrize(("domains", "fits"), [("xy", False), ("xx", True)])
+def test_the_devices_of_pods_that_run_choose_the_domain(domains: str, fits: bool) -> None:
+    devices = [device(f"gpu-{number}", domain=domain) for number, domain in enumerate(domains)]
+    users = [pod(name, resourceClaims=[{"name": "c", "resourceClaimName": name}]) for name in "ab"]
+    users[1]["spec"]["nodeName"] = "n1"
+    gang = annotated(group("g", 2), same_device_attribute="gpu.example.com/domain")
+    taken = held("b", "gpu-0", namespace="default", node="n1", by="b")
+    objects = [node("n1", 4), slice_of(*devices), device_class(), claim("a"), taken, gang, *users]
+    assert asked(*objects).fits is fits
+
+
+@pytest.mark.parametrize(("labels", "fits"), [("xy", False), ("xx", True)])
+def test_the_node_of_a_pod_that_runs_chooses_the_domain(labels: str, fits: bool) -> None:
+    nodes = [node(name, 1, rack=rack) for name, rack in zip("nm", labels, strict=True)]
+    gang = annotated(group("g", 2), same_node_label="rack")
+    assert asked(*nodes, pod("a"), pod("b", nodeName="n"), gang).fits is fits
 
 
 def test_the_refusal_of_a_joint_search_is_shown_with_its_bound() -> None:

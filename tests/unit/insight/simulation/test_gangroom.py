@@ -95,6 +95,14 @@ def test_domains_by_attribute_are_counted_within_nodes() -> None:
     assert found.rooms == (CopyRoom(("gpu",), "x", 1), CopyRoom(("gpu",), "y", 1))
 
 
+def test_a_gang_that_requests_all_devices_of_nodes_has_no_room_where_they_have_several_values() -> None:
+    mixed = [device("gpu-0", domain="x"), device("gpu-1", domain="y")]
+    objects = [node("a"), slice_of(*mixed, node="a"), *machine("b", 2, domain="x")]
+    gang = group(same_device_attribute="gpu.example.com/domain")
+    found = counted(objects, [member(request(allocationMode="All"))], gang)
+    assert found.rooms == (CopyRoom(("gpu",), "x", 1),)
+
+
 def test_a_bound_of_copies_is_reported() -> None:
     free = {"pods": 1000}
     found = counted(machine("a", 1), [member()], free=free)
