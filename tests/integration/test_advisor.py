@@ -158,9 +158,7 @@ HELD = {
 def test_users_and_their_agents_get_answers_within_their_rights(folder: Path) -> None:
     with ExitStack() as stack:
         parts, port = Parts(folder, stack), free_port()
-        parts.start("apiserver", f"--data-dir={folder}")
-        parts.wait_for("apiserver", "export KUBECONFIG=")
-        kubectl = Kubectl(RunningCluster(DataDir(folder), ()))
+        kubectl = parts.apiserver()
         kubectl("apply", "-k", str(BASE))
         for name in ("default", "user", "stranger"):
             kubectl("create", "serviceaccount", name)

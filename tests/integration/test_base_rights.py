@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cathedra.cluster.data.datadir import DataDir
-from tests.integration.conftest import Kubectl, RunningCluster
+from tests.integration.conftest import Kubectl
 from tests.integration.test_beside_kubernetes import BASES, as_account, until
 from tests.integration.test_parts_alone import Parts, enrolled
 
@@ -173,9 +172,7 @@ def stand() -> Iterator[Stand]:
     with tempfile.TemporaryDirectory(prefix="base-") as name, ExitStack() as stack:
         folder = Path(name)
         parts = Parts(folder, stack)
-        parts.start("apiserver", f"--data-dir={folder}")
-        parts.wait_for("apiserver", "export KUBECONFIG=")
-        kubectl = Kubectl(RunningCluster(DataDir(folder), ()))
+        kubectl = parts.apiserver()
         for file in FILES.values():
             kubectl("apply", "-k", str(file.parent))
         config = next(one for one in documents("scheduler") if one["kind"] == "ConfigMap")["data"]["config.yaml"]

@@ -22,8 +22,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cathedra.cluster.data.datadir import DataDir
-from tests.integration.conftest import EXAMPLES, Kubectl, RunningCluster
+from tests.integration.conftest import EXAMPLES, Kubectl
 from tests.integration.test_parts_alone import Parts
 
 BASES = EXAMPLES.parent / "deploy" / "kustomize"
@@ -107,9 +106,7 @@ def until(condition: Callable[[], object], what: str, seconds: float = 120) -> N
 def test_the_manifests_rights_and_options_are_enough(folder: Path) -> None:
     with ExitStack() as stack:
         parts = Parts(folder, stack)
-        parts.start("apiserver", f"--data-dir={folder}")
-        parts.wait_for("apiserver", "export KUBECONFIG=")
-        kubectl = Kubectl(RunningCluster(DataDir(folder), ()))
+        kubectl = parts.apiserver()
         for file in ("scheduler.yaml", "controller-manager.yaml"):
             kubectl("apply", "-k", str(BASE_OF[file]))
         # The other controllers, among them the one that gives new namespaces their service account.

@@ -18,9 +18,8 @@ import pytest
 import yaml
 
 from cathedra.api.struct import to_dict
-from cathedra.cluster.data.datadir import DataDir
 from cathedra.insight.reading.state import reader_role
-from tests.integration.conftest import Kubectl, RunningCluster
+from tests.integration.conftest import Kubectl
 from tests.integration.test_beside_kubernetes import BASES, as_account
 from tests.integration.test_parts_alone import Parts
 
@@ -88,9 +87,7 @@ def stand() -> Iterator[Stand]:
     with tempfile.TemporaryDirectory(prefix="map-") as name, ExitStack() as stack:
         folder = Path(name)
         parts = Parts(folder, stack)
-        parts.start("apiserver", f"--data-dir={folder}")
-        parts.wait_for("apiserver", "export KUBECONFIG=")
-        kubectl = Kubectl(RunningCluster(DataDir(folder), ()))
+        kubectl = parts.apiserver()
         kubectl("apply", "-k", str(FILE.parent))
         yield Stand(kubectl, folder)
 

@@ -66,6 +66,12 @@ class Parts:
             assert time.monotonic() < deadline, self.log(part)
             time.sleep(0.05)
 
+    def apiserver(self) -> Kubectl:
+        """Start an API server on the folder; return a kubectl for it."""
+        self.start("apiserver", f"--data-dir={self.folder}")
+        self.wait_for("apiserver", "export KUBECONFIG=")
+        return Kubectl(RunningCluster(DataDir(self.folder), ()))
+
     def is_running(self, part: str) -> bool:
         return self._running[part].poll() is None
 
@@ -122,9 +128,7 @@ def test_a_pod_gets_its_device_from_five_processes(folder: Path, control: str) -
     """Scheduler and controllers by TLS, or by the socket of an API server on the same machine."""
     with ExitStack() as stack:
         parts = Parts(folder, stack)
-        parts.start("apiserver", f"--data-dir={folder}")
-        parts.wait_for("apiserver", "export KUBECONFIG=")
-        kubectl = Kubectl(RunningCluster(DataDir(folder), ()))
+        kubectl = parts.apiserver()
         where = f"--kubeconfig={folder / 'kubeconfig'}"
         node = ("--node-name=alone", f"--root-dir={folder / 'n'}")
         # So long that no lease is lost while the API server is away, however busy the machine is.

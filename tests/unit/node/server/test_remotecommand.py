@@ -4,45 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from cathedra.clock import run_virtual
-from cathedra.node.runtime.runtime import STDOUT
 from cathedra.node.server.bytechannel import choose_protocol
 from cathedra.node.server.remotecommand import PROTOCOLS, AnnouncedStreams, CommandSocket, exit_status
-
-
-class Echo:
-    """A process that says what it hears, and ends with its input."""
-
-    def __init__(self, code: int = 0) -> None:
-        self.code = code
-        self.sizes: list[tuple[int, int]] = []
-        self.closed = False
-        self._heard: asyncio.Queue[bytes] = asyncio.Queue()
-
-    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        while data := await self._heard.get():
-            yield STDOUT, data
-
-    async def write(self, data: bytes) -> None:
-        self._heard.put_nowait(data)
-
-    async def close_input(self) -> None:
-        self._heard.put_nowait(b"")
-
-    def resize(self, width: int, height: int) -> None:
-        self.sizes.append((width, height))
-
-    async def wait(self) -> int:
-        return self.code
-
-    async def close(self) -> None:
-        self.closed = True
-
+from tests.unit.node.server.echo import Echo
 
 ALL = AnnouncedStreams(stdin=True, stdout=True, stderr=True)
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"

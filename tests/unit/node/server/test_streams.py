@@ -10,12 +10,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cathedra.api.status import internal_error
-from cathedra.node.runtime.runtime import STDERR, STDOUT, ExecProcess
+from cathedra.node.runtime.runtime import ExecProcess
 from cathedra.node.server import streams
 from cathedra.node.server.remotecommand import AnnouncedStreams
 from cathedra.node.server.streams import serve_spdy_command
 from cathedra.node.spdy import Data, Frame, FrameReader, OpenStream, Reset, Writer
 from tests.running import beside
+from tests.unit.node.server.echo import Echo
 
 ALL = AnnouncedStreams(stdin=True, stdout=True, stderr=True)
 KINDS = ("error", "stdin", "stdout", "stderr")
@@ -45,36 +46,6 @@ class Channel:
 
     async def refuse(self) -> None:
         self.refused = True
-
-
-class Program:
-    """Says on both outputs what it hears; ends with its input."""
-
-    def __init__(self, code: int = 0) -> None:
-        self.code = code
-        self.sizes: list[tuple[int, int]] = []
-        self.closed = False
-        self._heard: asyncio.Queue[bytes] = asyncio.Queue()
-
-    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        while data := await self._heard.get():
-            yield STDOUT, data
-            yield STDERR, data.upper()
-
-    async def write(self, data: bytes) -> None:
-        self._heard.put_nowait(data)
-
-    async def close_input(self) -> None:
-        self._heard.put_nowait(b"")
-
-    def resize(self, width: int, height: int) -> None:
-        self.sizes.append((width, height))
-
-    async def wait(self) -> int:
-        return self.code
-
-    async def close(self) -> None:
-        self.closed = True
 
 
 class Kubectl:
@@ -127,7 +98,7 @@ async def serving(
             yield Kubectl(channel), task
 
 
-def starting(program: Program) -> Callable[[], Awaitable[ExecProcess]]:
+def starting(program: Echo) -> Callable[[], Awaitable[ExecProcess]]:
     async def start() -> ExecProcess:
         return program
 
@@ -135,7 +106,7 @@ def starting(program: Program) -> Callable[[], Awaitable[ExecProcess]]:
 
 
 async def test_input_and_both_outputs_have_a_stream_each_and_the_last_word_is_the_exit_code() -> None:
-    program = Program(code=3)
+    program = Echo(code=3, loud=True)
     async with serving(ALL, starting(program)) as (kubectl, task):
         kubectl.open(*KINDS)
         kubectl.send("stdin", b"hello")
@@ -154,7 +125,7 @@ async def test_nothing_runs_before_every_announced_stream_is_open() -> None:
 
     async def start() -> ExecProcess:
         started.set()
-        return Program()
+        return Echo(loud=True)
 
     async with serving(ALL, start) as (kubectl, _):
         kubectl.open(*KINDS[:-1])
@@ -168,7 +139,7 @@ async def test_nothing_runs_before_every_announced_stream_is_open() -> None:
 
 async def test_a_terminal_has_a_size_and_no_second_output() -> None:
     assert AnnouncedStreams(stdout=True, stderr=True, tty=True).kinds == {"error", "stdout", "resize"}
-    program = Program()
+    program = Echo(loud=True)
     async with serving(AnnouncedStreams(stdin=True, stdout=True, tty=True), starting(program)) as (kubectl, _):
         kubectl.open("error", "stdin", "stdout", "resize")
         kubectl.send("resize", b'{"Width":80,"Height":24}')
@@ -189,7 +160,7 @@ async def test_why_a_command_did_not_start_is_said_on_the_error_stream() -> None
 
 
 async def test_a_stream_that_was_not_announced_is_reset() -> None:
-    async with serving(AnnouncedStreams(stdout=True), starting(Program())) as (kubectl, _):
+    async with serving(AnnouncedStreams(stdout=True), starting(Echo(loud=True))) as (kubectl, _):
         kubectl.open("stdin")
         seen = await kubectl.until(lambda frame: isinstance(frame, Reset))
         assert seen[-1] == Reset(kubectl.streams["stdin"])
@@ -197,13 +168,13 @@ async def test_a_stream_that_was_not_announced_is_reset() -> None:
 
 async def test_a_client_that_opens_no_streams_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "CREATION_SECONDS", 0.01)
-    async with serving(ALL, starting(Program())) as (kubectl, task):
+    async with serving(ALL, starting(Echo(loud=True))) as (kubectl, task):
         await task
     assert kubectl.channel.refused
 
 
 async def test_a_client_that_goes_away_takes_its_command_along() -> None:
-    program = Program()
+    program = Echo(loud=True)
     async with serving(ALL, starting(program)) as (kubectl, task):
         kubectl.open(*KINDS)
         kubectl.hang_up()
@@ -212,7 +183,7 @@ async def test_a_client_that_goes_away_takes_its_command_along() -> None:
 
 
 async def test_a_connection_that_breaks_ends_the_command_quietly() -> None:
-    program = Program()
+    program = Echo(loud=True)
     async with serving(ALL, starting(program)) as (kubectl, task):
         kubectl.open(*KINDS)
         kubectl.send("stdin", b"x")
@@ -225,7 +196,7 @@ async def test_a_connection_that_breaks_ends_the_command_quietly() -> None:
 
 
 async def test_bytes_that_are_no_frames_end_the_connection() -> None:
-    async with serving(ALL, starting(Program())) as (kubectl, task):
+    async with serving(ALL, starting(Echo(loud=True))) as (kubectl, task):
         kubectl.channel.to_server.put_nowait(b"\x80\x02" + bytes(20))
         await task
     assert kubectl.channel.refused

@@ -61,6 +61,18 @@ async def run(world: World, *pods: Pod, claims: Iterable[ResourceClaim] = ()) ->
         await world.bound(one.metadata.name)
 
 
+async def arrive(world: World, one: Pod, *requests: Mapping[str, Any]) -> None:
+    """A pod with its claim comes, and is tried."""
+    await world.create(claim(one.metadata.name, *requests), one)
+    await world.quiet()
+
+
+async def leave(world: World, name: str) -> None:
+    """The pod ends, and its claim is deallocated."""
+    await end(world, name)
+    await deallocate(world, name)
+
+
 async def evicted(world: World) -> list[str]:
     """The pods that are being deleted."""
     page = await world.api(Pod).list()
@@ -89,8 +101,7 @@ async def deallocate(world: World, name: str) -> None:
 async def test_without_the_gate_a_pod_that_waits_for_devices_evicts_nobody(world: World) -> None:
     await furnish(world, n=1)
     await run(world, user("low"))
-    await world.create(claim("high"), user("high", priority=9))
-    await world.quiet()
+    await arrive(world, user("high", priority=9))
     assert (await evicted(world), await nominated(world, "high")) == ([], "")
     assert "Preemption is not helpful" in (await world.condition("high"))[1]
 
@@ -99,11 +110,9 @@ async def test_without_the_gate_a_pod_that_waits_for_devices_evicts_nobody(world
 async def test_a_pod_of_lower_priority_makes_room_for_one_that_needs_its_device(world: World) -> None:
     await furnish(world, n=1)
     await run(world, user("low"))
-    await world.create(claim("high"), user("high", priority=9))
-    await world.quiet()
+    await arrive(world, user("high", priority=9))
     assert (await evicted(world), await nominated(world, "high")) == (["low"], "n")
-    await end(world, "low")
-    await deallocate(world, "low")
+    await leave(world, "low")
     await world.bound("high")
     assert await world.devices("high") == [("n", "gpu-0")]
 
@@ -112,8 +121,7 @@ async def test_a_pod_of_lower_priority_makes_room_for_one_that_needs_its_device(
 async def test_nothing_more_is_evicted_while_devices_are_still_being_freed(world: World) -> None:
     await furnish(world, n=2)
     await run(world, user("a"), user("b"))
-    await world.create(claim("high"), user("high", priority=9))
-    await world.quiet()
+    await arrive(world, user("high", priority=9))
     (victim,) = await evicted(world)
     await world.create(node("wake-1"))
     await world.quiet()
@@ -134,8 +142,7 @@ def test_freed_devices_are_held_against_pods_that_are_not_more_important(priorit
     async def body(world: World) -> None:
         await furnish(world, n=1)
         await run(world, user("low"))
-        await world.create(claim("high", exactly()), user("high", priority=9))
-        await world.quiet()
+        await arrive(world, user("high", priority=9), exactly())
         await end(world, "low")
         await world.create(claim("other"), user("other", priority=priority))
         await world.elapse(15)  # until no back-off decides which one comes first
@@ -151,20 +158,16 @@ def test_freed_devices_are_held_against_pods_that_are_not_more_important(priorit
 async def test_another_device_of_the_node_can_be_had_beside_the_one_that_is_held(world: World) -> None:
     await furnish(world, n=2)
     await run(world, user("a"), user("b"))
-    await world.create(claim("high"), user("high", priority=9))
-    await world.quiet()
+    await arrive(world, user("high", priority=9))
     (victim,) = await evicted(world)
     other = {"a": "b", "b": "a"}[victim]
-    await end(world, other)
-    await deallocate(world, other)
+    await leave(world, other)
     await world.quiet()
     # One device is free and "high" takes it: what it evicted for is for others.
     await world.bound("high")
-    await world.create(claim("later"), user("later"))
-    await world.quiet()
+    await arrive(world, user("later"))
     assert await world.node_of("later") == ""
-    await end(world, victim)
-    await deallocate(world, victim)
+    await leave(world, victim)
     await world.bound("later")
 
 
@@ -172,15 +175,12 @@ async def test_another_device_of_the_node_can_be_had_beside_the_one_that_is_held
 async def test_a_free_device_that_a_nominated_pod_needs_beside_a_freed_one_is_held_too(world: World) -> None:
     await furnish(world, n=2)
     await run(world, user("low"))
-    await world.create(claim("high", exactly(count=2)), user("high", priority=9))
-    await world.quiet()
+    await arrive(world, user("high", priority=9), exactly(count=2))
     assert await evicted(world) == ["low"]
-    await world.create(claim("other"), user("other", priority=9))
-    await world.quiet()
+    await arrive(world, user("other", priority=9))
     assert await world.node_of("other") == ""
     await end(world, "low")
-    await world.create(claim("third"), user("third"))
-    await world.quiet()
+    await arrive(world, user("third"))
     assert await world.node_of("third") == ""
     await deallocate(world, "low")
     await world.bound("high")
@@ -190,10 +190,8 @@ async def test_a_free_device_that_a_nominated_pod_needs_beside_a_freed_one_is_he
 async def test_a_pod_that_is_no_longer_nominated_holds_nothing(world: World) -> None:
     await furnish(world, n=2)
     await run(world, user("low"))
-    await world.create(claim("high", exactly(count=2)), user("high", priority=9))
-    await world.quiet()
-    await world.create(claim("other"), user("other"))
-    await world.quiet()
+    await arrive(world, user("high", priority=9), exactly(count=2))
+    await arrive(world, user("other"))
     assert await world.node_of("other") == ""
     await world.api(Pod).delete("high", grace_period_seconds=0)
     await world.bound("other")
@@ -204,11 +202,9 @@ async def test_a_claim_is_freed_only_if_all_its_pods_are_evicted(world: World) -
     await furnish(world, n=1)
     shared = [user("low", "shared"), user("mid", "shared", priority=5)]
     await run(world, *shared, claims=[claim("shared")])
-    await world.create(claim("p"), user("p", priority=3))
-    await world.quiet()
+    await arrive(world, user("p", priority=3))
     assert await evicted(world) == []
-    await world.create(claim("q"), user("q", priority=7))
-    await world.quiet()
+    await arrive(world, user("q", priority=7))
     assert await evicted(world) == ["low", "mid"]
 
 
@@ -218,11 +214,9 @@ async def test_the_fewest_and_least_important_pods_are_evicted(world: World) -> 
     await run(world, user("n1", priority=1, nodeSelector={"kubernetes.io/hostname": "n"}))
     for name, where, priority in (("n2", "n", 3), ("m1", "m", 2), ("m2", "m", 2)):
         await run(world, user(name, priority=priority, nodeSelector={"kubernetes.io/hostname": where}))
-    await world.create(claim("high"), user("high", priority=9))
-    await world.quiet()
+    await arrive(world, user("high", priority=9))
     assert await evicted(world) == ["n1"]
-    await world.create(claim("big", exactly(count=2)), user("big", priority=9))
-    await world.quiet()
+    await arrive(world, user("big", priority=9), exactly(count=2))
     assert await evicted(world) == ["m1", "m2", "n1"]
 
 
@@ -233,8 +227,7 @@ async def test_a_pod_that_uses_a_device_for_administration_is_not_evicted_for_it
     asked["exactly"]["adminAccess"] = True
     await run(world, user("admin"), claims=[claim("admin", asked)])
     await run(world, user("low", priority=1))
-    await world.create(claim("high"), user("high", priority=9))
-    await world.quiet()
+    await arrive(world, user("high", priority=9))
     assert await evicted(world) == ["low"]
 
 
@@ -244,11 +237,9 @@ async def test_a_disruption_budget_is_violated_only_if_nothing_else_helps(world:
     await world.create(from_dict(PodDisruptionBudget, budget))
     await furnish(world, n=1, m=1)
     await run(world, user("kept", labels={"k": "v"}), user("free", priority=1))
-    await world.create(claim("high"), user("high", priority=9))
-    await world.quiet()
+    await arrive(world, user("high", priority=9))
     assert await evicted(world) == ["free"]
-    await world.create(claim("next"), user("next", priority=9))
-    await world.quiet()
+    await arrive(world, user("next", priority=9))
     assert await evicted(world) == ["free", "kept"]
 
 
@@ -256,8 +247,7 @@ async def test_a_disruption_budget_is_violated_only_if_nothing_else_helps(world:
 async def test_a_pod_that_never_preempts_evicts_nobody_for_devices(world: World) -> None:
     await furnish(world, n=1)
     await run(world, user("low"))
-    await world.create(claim("high"), user("high", priorityClassName="never"))
-    await world.quiet()
+    await arrive(world, user("high", priorityClassName="never"))
     assert await evicted(world) == []
     assert (await world.condition("high"))[1].endswith("not eligible due to preemptionPolicy=Never.")
 
@@ -266,8 +256,7 @@ async def test_a_pod_that_never_preempts_evicts_nobody_for_devices(world: World)
 async def test_nothing_is_evicted_if_the_devices_would_not_suffice_even_so(world: World) -> None:
     await furnish(world, n=2)
     await run(world, user("low"), user("same", priority=9))
-    await world.create(claim("high", exactly(count=2)), user("high", priority=9))
-    await world.quiet()
+    await arrive(world, user("high", priority=9), exactly(count=2))
     assert (await evicted(world), await nominated(world, "high")) == ([], "")
     expected = "preemption: 0/1 nodes are available: 1 cannot allocate all claims."
     assert (await world.condition("high"))[1].endswith(expected)
@@ -289,18 +278,14 @@ async def test_capacity_of_a_shared_device_is_freed_by_the_pods_that_consume_it(
     await world.create(device_class(), node("n"), shared_device("n", "80Gi"))
     claims = [claim("a", portion("20Gi")), claim("b", portion("40Gi")), claim("c", portion("20Gi"))]
     await run(world, user("a", priority=1), user("b", priority=2), user("c", priority=3), claims=claims)
-    await world.create(claim("high", portion("20Gi")), user("high", priority=9))
-    await world.quiet()
+    await arrive(world, user("high", priority=9), portion("20Gi"))
     assert await evicted(world) == ["a"]
     # A second preemptor counts on the capacity of another pod, not on that of the first victim.
-    await world.create(claim("next", portion("40Gi")), user("next", priority=9))
-    await world.quiet()
+    await arrive(world, user("next", priority=9), portion("40Gi"))
     assert await evicted(world) == ["a", "b"]
-    await end(world, "a")
-    await deallocate(world, "a")
+    await leave(world, "a")
     await world.bound("high")
-    await end(world, "b")
-    await deallocate(world, "b")
+    await leave(world, "b")
     await world.bound("next")
 
 
@@ -311,11 +296,9 @@ async def test_a_second_preemption_on_the_node_while_capacity_is_being_freed_doe
     await world.create(device_class(), node("n"), shared_device("n", "80Gi"))
     claims = [claim("a", portion("40Gi")), claim("b", portion("40Gi"))]
     await run(world, user("a", priority=1), user("b", priority=2), claims=claims)
-    await world.create(claim("high", portion("40Gi")), user("high", priority=9))
-    await world.quiet()
+    await arrive(world, user("high", priority=9), portion("40Gi"))
     await end(world, "a")
-    await world.create(claim("next", portion("40Gi")), user("next", priority=9))
-    await world.quiet()
+    await arrive(world, user("next", priority=9), portion("40Gi"))
     assert (await evicted(world), await nominated(world, "next")) == (["b"], "n")
 
 
@@ -359,8 +342,7 @@ def of_size(size: int) -> Mapping[str, Any]:
 async def test_all_partitions_of_a_device_are_freed_for_the_whole_of_it(world: World) -> None:
     await world.create(device_class(), node("n"), counters(), partitions())
     await run(world, user("a"), user("b"), claims=[claim("a", of_size(1)), claim("b", of_size(1))])
-    await world.create(claim("high", of_size(2)), user("high", priority=9))
-    await world.quiet()
+    await arrive(world, user("high", priority=9), of_size(2))
     assert await evicted(world) == ["a", "b"]
     for victim in ("a", "b"):
         await end(world, victim)
@@ -405,8 +387,7 @@ async def test_devices_that_several_nodes_reach_are_not_freed(world: World) -> N
     everywhere = from_dict(ResourceSlice, {"metadata": {"name": "net"}, "spec": spec})
     await world.create(device_class(), node("n"), everywhere)
     await run(world, user("low"))
-    await world.create(claim("high"), user("high", priority=9))
-    await world.quiet()
+    await arrive(world, user("high", priority=9))
     assert await evicted(world) == []
 
 
@@ -459,6 +440,5 @@ async def test_a_gang_is_evicted_as_its_disruption_mode_says(
     await world.create(group("g", 1, disruptionMode=mode))
     await run(world, user("x", **grouped("g")), user("y", **grouped("g")))
     where = await world.node_of("x")
-    await world.create(claim("p"), user("p", priority=9, nodeSelector={"kubernetes.io/hostname": where}))
-    await world.quiet()
+    await arrive(world, user("p", priority=9, nodeSelector={"kubernetes.io/hostname": where}))
     assert await evicted(world) == victims
