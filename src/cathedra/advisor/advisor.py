@@ -41,7 +41,7 @@ _LOG: Final = logging.getLogger(__name__)
 SHARE: Final = 0.15
 """Share of a processor for renewing old answers."""
 TURN_SECONDS: Final = 0.2
-"""Time that changes are gathered before pods are looked through."""
+"""Time for which changes are gathered before pods are judged again."""
 SHORTEST_PAUSE: Final = 0.02
 LONGEST_PAUSE: Final = 1.0
 """Bounds of the time between two examinations of the pods, while nothing changes. Seconds."""

@@ -90,7 +90,7 @@ def read_claim_set(
     known = [_input_object(one) for one in plain_objects(given)]
     objects = [one for one in known if not isinstance(one, str)]
     if known and not objects:
-        raise InvalidInput(f"{known[0]} asks for no devices; pass {_TAKEN}")
+        raise InvalidInput(f"{known[0]} requests no devices; pass {_TAKEN}")
     pods = [one for one in objects if isinstance(one, core_v1.Pod)]
     known_claims = {**claims, **{_key(one): one for one in objects if isinstance(one, ResourceClaim)}}
     known_templates = {**templates, **{_key(one): one for one in objects if isinstance(one, ResourceClaimTemplate)}}
@@ -143,7 +143,7 @@ def _input_object(one: KubeObject | Mapping[str, Any]) -> ResourceClaim | Resour
     kind = one.get("kind") if isinstance(one, Mapping) else type(one).__name__
     if typed is None:
         return f"{kind} {name_of(one)}"
-    raise InvalidInput(f"{kind} {name_of(one)} asks for no devices; pass {_TAKEN}")
+    raise InvalidInput(f"{kind} {name_of(one)} requests no devices; pass {_TAKEN}")
 
 
 def _with_kind(one: Mapping[str, Any]) -> Mapping[str, Any]:

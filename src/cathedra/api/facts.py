@@ -303,7 +303,7 @@ def _resource_v1alpha3(
 
 @cache
 def load() -> dict[str, dict[str, dict[str, Any]]]:
-    """All facts: ``group/version`` (the group's first word) → type → its fields or what it is an alias of."""
+    """All facts: ``group/version`` (the group's first word) → type → its fields, or the type behind an alias."""
     facts: dict[str, dict[str, dict[str, Any]]] = _read("kubernetes-types.json")
     for package, types in _read("classic-types.json").items():
         facts.setdefault(package, {}).update(types)

@@ -67,7 +67,7 @@ class _Type:
 
     @property
     def is_leaf(self) -> bool:
-        """True if no null in a value of this type has to be looked for."""
+        """True if values of this type are not searched for nulls."""
         return type(self) is _Type
 
     def read(self, value: Any) -> Any:

@@ -40,7 +40,7 @@ _DECIMAL_NAMES: Final = {power: name for name, power in _DECIMAL.items()}
 _BINARY_NAMES: Final = {0: ""} | {power: name for name, power in _BINARY.items()}
 
 _SHAPE: Final = re.compile(
-    # No part gives back what it has taken: otherwise thousands of zeros in front of a wrong letter cost minutes.
+    # No part backtracks: otherwise thousands of zeros in front of a wrong letter cost minutes.
     r"(?P<sign>[+-]?)0*+(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?(?P<suffix>[eEinumkKMGTP]*+[+-]?[0-9]*+)",
     re.ASCII,
 )

@@ -303,7 +303,7 @@ class ServedDefinitions:
         """Return the names that do not conflict with those of another kind, and reason and message of the last
         conflict, which is the one that Kubernetes shows; None if all names can be accepted.
 
-        A name with a conflict stays what it was.
+        A name with a conflict stays unchanged.
         """
         names, own = obj.spec.names, obj.metadata.name
         resources: set[str] = set()

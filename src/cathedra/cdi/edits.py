@@ -27,7 +27,7 @@ class HostNode(msgspec.Struct, frozen=True):
 
 
 class HostNodes(Protocol):
-    """Looks up device nodes of the host."""
+    """Lookup of device nodes of the host."""
 
     def find(self, path: str) -> HostNode | None:
         """The node at ``path``, symbolic links not followed, or None if there is none or it is no device."""

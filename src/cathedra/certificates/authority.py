@@ -1,4 +1,4 @@
-"""Certificates: an authority, and what it signs for servers and clients.
+"""Certificates: an authority, and those that it signs for servers and clients.
 
 Elliptic-curve keys (P-256): made in a millisecond, where RSA would cost the start of a server a noticeable time.
 Importing this module takes some 60 ms, for the cryptography library: import it where a certificate is made or read.

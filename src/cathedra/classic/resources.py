@@ -92,6 +92,6 @@ _OLDER: Final[OlderVersions] = {
 
 
 def classic_client(client: Client) -> Client:
-    """The same client, for which every release that has classic kinds looks alike."""
+    """Return a client that uses one API version of the classic kinds, whichever the server has."""
     transport = NegotiatedTransport(client.transport, _OLDER)
     return Client(transport, clock=client.clock, field_manager=client.field_manager)

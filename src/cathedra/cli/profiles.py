@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    # start-up time: for those who import
+    # start-up time: for modules that import
     from cathedra.files.atomic import write_durable
     from cathedra.insight.clusterimport import imported_profile
     from cathedra.insight.reading.dumps import read_dump

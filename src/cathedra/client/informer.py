@@ -194,7 +194,7 @@ class Informer(Generic[T]):
                 )
                 await self._clock.sleep(backoff.delay())
             except MalformedAnswer as error:
-                self._resource_version = ""  # what it was about is not known: the next list shows it
+                self._resource_version = ""  # the object of the event is unknown: the next list shows it
                 self._observer.informer_failed(self.ref.resource, "malformed")
                 _LOG.warning("%s: listed again: %s", self.ref.resource, error)
                 await self._clock.sleep(backoff.delay())
@@ -301,7 +301,7 @@ class Informer(Generic[T]):
             self._resolve((metadata.namespace, metadata.name), obj)
         old = self.store.put(obj)
         if old is not None and old.metadata.uid != metadata.uid:
-            # Another object of that name: handlers are to find neither while they hear that the first has gone.
+            # Another object of that name: during the notification that the first is deleted, the store has neither.
             self._remove(old)
             self.store.put(obj)
             old = None

@@ -189,7 +189,7 @@ class Store(Generic[T]):
         return self._undecodable.pop(key, None)
 
     def remove(self, key: _Key) -> T | None:
-        """Forget the object and answer what it was."""
+        """Remove an object and return it."""
         old = self._objects.pop(key, None)
         if old is not None:
             for index in self._filed:

@@ -137,7 +137,7 @@ def refusal(request: CertificateSigningRequest) -> str:
     if spec.signer_name == KUBELET_CLIENT:
         return "DNS and IP subject alternative names are not allowed" if facts.hosts else ""
     if facts.common_name != spec.username or "system:nodes" not in spec.groups:
-        return "the subject is not the node that asks"
+        return "the subject is not the requesting node"
     return "" if facts.hosts else "DNS or IP subjectAltName is required"
 
 

@@ -84,7 +84,7 @@ class GarbageCollector:
             self._queue.add(owned.item)
             return
         for owner in metadata.owner_references:
-            # One that waits for its dependents looks for them itself, whenever another of them is gone.
+            # An owner that waits for its dependents lists them itself whenever one of them is deleted.
             if self._graph.state(owned, owner) in (OwnerState.GONE, OwnerState.UNKNOWN):
                 self._queue_dependent(owned)
                 return

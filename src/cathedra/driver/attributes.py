@@ -68,7 +68,7 @@ def numa_node(address: str, *, sysfs: Path = SYSFS) -> dict[str, int]:
     except (OSError, ValueError) as error:
         raise AttributeUnknown(f"NUMA node of {address}: {error}") from error
     if node < 0:
-        raise AttributeUnknown(f"NUMA node of {address}: the machine says {node}, which means none")
+        raise AttributeUnknown(f"NUMA node of {address}: the machine reports {node}, which means none")
     return {"resource.kubernetes.io/numaNode": node}
 
 

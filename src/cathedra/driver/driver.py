@@ -128,7 +128,7 @@ class Driver:
         return ()
 
     def resume(self, prepared: Sequence[PreparedClaim]) -> None:
-        """Hear, before the first call, which claims an earlier process has prepared: for state of the driver's own."""
+        """Restore the driver's own state from claims that an earlier process prepared. Called first."""
         return
 
     def unprepare(self, ref: Ref, prepared: PreparedClaim) -> Awaitable[None] | None:

@@ -266,7 +266,7 @@ class Bench:
         try:
             await program.stop(process)
         except TimeoutError as error:
-            raise CheckFailed("it does not end when it is told to (SIGTERM)") from error
+            raise CheckFailed("it does not end after SIGTERM") from error
 
     async def end_within(self, instance: DriverInstance, seconds: float) -> None:
         """End an instance that was started here, while its connections stay open; it is killed after ``seconds``.
@@ -361,7 +361,7 @@ async def prepared_by(plugin: ExaminedPlugin, ref: ClaimReference, version: str 
     except PluginCallError as error:
         raise CheckFailed(f"prepare fails: {error}") from error
     if ref.uid not in answers:
-        raise CheckFailed("prepare says nothing of the claim that it was asked for")
+        raise CheckFailed("the answer of prepare lacks the requested claim")
     if answers[ref.uid].error:
         raise CheckFailed(f"prepare fails: {answers[ref.uid].error}")
     return answers[ref.uid].devices

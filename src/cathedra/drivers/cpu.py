@@ -352,7 +352,7 @@ class SharedPool:
                 await _either(appeared, event)
                 appeared.clear()
                 for _ in watched.read():
-                    pass  # the sweep looks for itself
+                    pass  # the sweep finds the containers itself
         finally:
             loop.remove_reader(watched.fd)
             watched.close()

@@ -86,7 +86,7 @@ def figures(campaign: Campaign) -> Mapping[str, object]:
 # invariant is broken; the text may differ, since names of objects move.
 
 Fails = Callable[[FaultPlan], bool]
-"""Returns True if a plan breaks the invariant that is looked for."""
+"""Returns True if a plan breaks the invariant in question."""
 
 
 def shrink(plan: FaultPlan, fails: Fails, seconds: float = 120.0) -> FaultPlan:

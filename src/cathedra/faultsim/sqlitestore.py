@@ -50,7 +50,7 @@ class SQLiteDisk(Disk):
         self.files = PlayedFiles(random)
         self.vfs = FilesVFS(self.files)
         self.uncertain: list[Sequence[Write]] = []
-        """Transactions of which it is not known whether a start finds them: under way, or failed."""
+        """Transactions that a start may find or not: under way, or failed."""
         self.broken = broken
         super().__init__(random, observer)
 

@@ -158,7 +158,7 @@ class Strategy(Generic[T]):
 
 
 class ObjectConversion(Protocol):
-    """Converts between versions by asking a program outside; what it returns and takes are the server's own records
+    """Converts between versions by a call of another program; it takes and returns the server's own records
     of objects."""
 
     async def seen(self, entries: Sequence[Any], api_version: str) -> list[Any]:
@@ -268,7 +268,7 @@ class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     by_version: Mapping[str, ResourceDefinition[T]] = msgspec.field(default_factory=dict)
     """The definitions of single versions, where objects are converted outside: the hub of each is its own version."""
     group_resource: GroupResource = GroupResource("", "")
-    """Group and plural, always made of those, once: each request needs them a dozen times."""
+    """Group and plural, built once: each request needs them a dozen times."""
 
     @property
     def kept_group(self) -> str:

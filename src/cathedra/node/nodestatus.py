@@ -425,7 +425,7 @@ def _os_name() -> str:
 
 DOWN: Final = "container runtime is down"
 PERIOD: Final = 5.0
-"""Seconds between two looks."""
+"""Seconds between two checks of the container runtime."""
 PATIENCE: Final = 30.0
 """Seconds for which a runtime may be silent."""
 

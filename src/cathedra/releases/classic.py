@@ -73,7 +73,7 @@ SELECTION_WITHDRAWN: Final = Behaviour(
     source=_SCHEDULER,
 )
 WAITING_NAMES_STEP: Final = Behaviour(
-    "A pod that waits for a driver is told for which step.", until="1.28", source=_SCHEDULER
+    "The status of a pod that waits for a driver names the step.", until="1.28", source=_SCHEDULER
 )
 CLAIM_MISSING_IN_ASSUME_CACHE: Final = Behaviour(
     "A missing claim is reported as «could not find claim».", since="1.30", until="1.30", source=_SCHEDULER

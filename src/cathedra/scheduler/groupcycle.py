@@ -40,7 +40,7 @@ UNSCHEDULABLE: Final = "pod group is unschedulable"
 _WAITS: Final = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
 
 Find = Callable[[QueuedPodInfo, dict[str, Any]], Awaitable[tuple[SelectedNode | UnschedulablePod | Status, CycleState]]]
-"""Looks for the node of one pod, given what plugins remember of the group; may make room for it."""
+"""Searches the node of one pod, given the plugins' state of the group. It may make room for the pod."""
 
 
 class _Tried(msgspec.Struct, frozen=True):

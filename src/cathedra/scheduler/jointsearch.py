@@ -110,7 +110,7 @@ def tree_status(node: GroupNode, scheduled: Counts, remaining: Counts) -> Status
 
 
 class JointSearch:
-    """One search; what it holds stays held if it succeeds."""
+    """One search. If it succeeds, its pods keep their nodes and devices."""
 
     def __init__(
         self,

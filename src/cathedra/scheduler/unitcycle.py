@@ -120,7 +120,7 @@ MakeRoom = Callable[[GroupResult, Pending], Awaitable[Room]]
 
 
 class Trial:
-    """Tries a hierarchy once; what it holds stays held until `give_up`."""
+    """Tries a hierarchy once. Its pods keep their nodes and devices until `give_up`."""
 
     def __init__(self, binding: BindingCycle, find: FindWithin, pending: Pending, options: UnitOptions) -> None:
         self._binding = binding

@@ -112,8 +112,8 @@ def test_a_pod_follows_the_claim_that_is_allocated_already() -> None:
         ({}, "an object without a kind"),
         (pod(), "Pod default/p has no spec.resourceClaims: there is nothing to allocate"),
         (pod(OF_CLAIM), "claim 'c' is neither in the input nor in the cluster"),
-        ({"kind": "DeviceClass", "metadata": {"name": "gpu"}}, "DeviceClass gpu asks for no devices"),
-        ({"kind": "Service", "apiVersion": "v1", "metadata": {"name": "s"}}, "Service s asks for no devices"),
+        ({"kind": "DeviceClass", "metadata": {"name": "gpu"}}, "DeviceClass gpu requests no devices"),
+        ({"kind": "Service", "apiVersion": "v1", "metadata": {"name": "s"}}, "Service s requests no devices"),
         (
             {**CLAIM, "apiVersion": "resource.k8s.io/v9"},
             "resource.k8s.io/v9 is no version of it; known are v1",
@@ -249,7 +249,7 @@ def test_extended_resources_of_a_class_are_devices(name: str, amount: str, nodes
 def test_kinds_that_have_nothing_to_do_with_devices_are_left_out() -> None:
     namespace = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "team"}}
     assert fits([namespace, NAMED], cluster()) == ["n1"]
-    with pytest.raises(InvalidInput, match="Namespace team asks for no devices"):
+    with pytest.raises(InvalidInput, match="Namespace team requests no devices"):
         fits(namespace, cluster())
 
 

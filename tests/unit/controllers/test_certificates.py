@@ -119,7 +119,7 @@ def test_what_it_is_not_for_is_refused_with_the_reason(
 
 
 def test_a_serving_certificate_is_for_the_node_that_asks() -> None:
-    wanted = "the subject is not the node that asks"
+    wanted = "the subject is not the requesting node"
     assert why(NAMED, KUBELET_SERVING, SERVER_USES, username="system:node:n2") == wanted
     assert why(NAMED, KUBELET_SERVING, SERVER_USES, group="others") == wanted
 

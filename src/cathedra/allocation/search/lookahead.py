@@ -21,7 +21,7 @@ from cathedra.allocation.search.state import State
 
 
 class Lookahead:
-    """Looks ahead in one search."""
+    """Consistency checks of one search, ahead of the requests that it has reached."""
 
     __slots__ = (
         "_candidates",

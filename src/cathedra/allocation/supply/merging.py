@@ -95,7 +95,7 @@ class MergedSlices:
 
     def remove_class(self, name: str) -> None:
         """Forget a class. Slices keep the taints that they have until something else changes them: Kubernetes took
-        the deleted class for a slice, and looked no further."""
+        the deleted class for a slice, and skipped the rest."""
         self._classes.pop(name, None)
 
     def _named(self, *rules: DeviceTaintRule) -> list[ResourceSlice]:

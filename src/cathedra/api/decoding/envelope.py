@@ -111,7 +111,7 @@ def _problem(body: bytes) -> str:
 
 
 def shown_body(body: bytes) -> str:
-    """The beginning of a body as errors show it: as text if it looks like a JSON object, else in hexadecimal."""
+    """Return the beginning of a body as errors show it: as text for a JSON object, else in hexadecimal."""
     if not body:
         return "<empty>"
     cut = body[:_SHOWN]

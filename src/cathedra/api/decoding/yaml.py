@@ -120,7 +120,7 @@ def _in_go_words(error: Any) -> str:
 
 
 class _Node(msgspec.Struct):
-    """A value with what it costs to repeat it."""
+    """A value with the cost of repeating it."""
 
     value: Any
     nodes: int = 1

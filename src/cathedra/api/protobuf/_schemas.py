@@ -125,7 +125,7 @@ def _read_int_or_string(data: bytes) -> int | str:
         elif key == 2 << 3:
             number = INT32.read(value)
         elif key == 3 << 3 | LENGTH:
-            text = _text(value)  # type: ignore[arg-type]  # the wire type in the key says that it is bytes
+            text = _text(value)  # type: ignore[arg-type]  # the wire type of the key is that of bytes
     return text if kind else number
 
 
@@ -186,7 +186,7 @@ def _named(go: str) -> Scalar:
 
 
 def _inside(go: str) -> tuple[str, str]:
-    """Return True if a Go type is a ``list``, a ``map`` or neither, and what it is made of."""
+    """Return whether a Go type is a ``list``, a ``map`` or neither, and the type of its elements."""
     go = go.lstrip("*")
     info = locate(_PACKAGE, go)
     go = info.alias if info is not None and info.alias else go

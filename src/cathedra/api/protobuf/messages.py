@@ -367,7 +367,7 @@ def wrap(gvk: GroupVersionKind, message: bytes) -> bytes:
 
 
 def unwrap(body: bytes) -> ProtobufEnvelope:
-    """The message in a body, and what it claims to be.
+    """Return the message in a body, and the kind and version that it claims.
 
     Raises:
         ProtobufError: it does not begin with the magic bytes, or is broken.

@@ -1,6 +1,6 @@
 """Objects that the API server itself keeps: created if they are missing, corrected if they were changed.
 
-Kubernetes' API server looks after them every ten seconds; so does this one.
+Kubernetes' API server restores them every ten seconds; so does this one.
 """
 
 from __future__ import annotations

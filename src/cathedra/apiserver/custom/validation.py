@@ -226,7 +226,7 @@ class Validator:
     # --- collecting errors
 
     def collect(self, value: Any, path: Place | None, found: _Found, was: Correlated | None = None) -> None:
-        """Add the errors of a value, unless it is what it was."""
+        """Add the errors of a value, unless it is unchanged."""
         schema = self.schema
         found.check()
         if type(value) is schema.scalar or (was is not None and was.is_unchanged):

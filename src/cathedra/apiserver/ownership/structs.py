@@ -1,6 +1,6 @@
 """Fields in which two structs of one kind differ, and the fields that a new object has.
 
-Two states of an object share nearly all their parts, and a part that is the same object in both is not looked into. So
+Two states of an object share nearly all their parts, and a part that is the same object in both is not compared. So
 this is the comparison for built-in kinds; values without structs are compared as documents
 (`cathedra.apiserver.ownership.documents`). Both find the same fields, for a struct has the fields of its JSON.
 

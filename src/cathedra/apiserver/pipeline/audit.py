@@ -184,7 +184,7 @@ class AuditLog:
         if not path.parent.exists():
             private_directory(path.parent)
         descriptor = os.open(private_file(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        # Without a buffer: it would not promise how many calls it makes of a batch.
+        # Without a buffer: it may split a batch into several calls.
         self._file = os.fdopen(descriptor, "ab", buffering=0)
         self._policy = policy
         self._lines: list[bytes] = []

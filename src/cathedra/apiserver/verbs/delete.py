@@ -41,7 +41,7 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> D
         StatusError: it was refused; nothing changed.
     """
     table = server.table(call)
-    # Before the object is looked up: a namespace that must stay is refused even if it does not exist.
+    # Before the lookup of the object: the deletion of a permanent namespace is refused even if it does not exist.
     _check_permanence(call)
     call.warnings.extend(call.definition.deletion.warnings(options))
     for _ in range(ATTEMPTS):

@@ -43,7 +43,7 @@ class Expression(msgspec.Struct, frozen=True):
         """Evaluate, and take the cost from the budget.
 
         Raises:
-            Exhausted: there is not so much left.
+            Exhausted: the cost exceeds the rest of the budget.
         """
         if self.program is None:
             return Evaluation(None, f"compilation error: {self.error}", 0)
@@ -114,7 +114,7 @@ class CostBudget:
         """Take away a cost, and that of the variables that were made for it.
 
         Raises:
-            Exhausted: there is not so much left.
+            Exhausted: the cost exceeds the rest of the budget.
         """
         spent = cost + self.composed
         self.composed = 0

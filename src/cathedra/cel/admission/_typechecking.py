@@ -81,7 +81,7 @@ def _type(source: str, declared: Environment) -> Type:
 
 
 def _composed(found: Type) -> Type:
-    """The type of a variable to those who use it: of objects it is not handed on."""
+    """Return the type of a variable for the expressions that use it: types of objects are not passed on."""
     if found.kind is Kind.LIST:
         return types.list_of(_composed(found.params[0]))
     if found.kind is Kind.MAP:

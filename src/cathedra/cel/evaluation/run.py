@@ -31,7 +31,7 @@ ABSENT: Final = object()
 
 
 class Run:
-    """One evaluation: what it has cost so far, and what its steps gave."""
+    """One evaluation: its cost so far, and the results of its steps."""
 
     __slots__ = ("cost", "interrupted", "limit", "places", "stack", "trace")
 

@@ -1,4 +1,4 @@
-"""The functions: what each is called with, what it does and what it costs.
+"""The functions: the signature, the implementation and the cost of each.
 
 An `overload.Overload` is one way to call a function; its `costs` are counted at run time, and estimated beforehand by
 the formulas of `estimates`. `standard` has the language itself (`operators`, `conversions`, `times`); each other module

@@ -28,8 +28,8 @@ class Cost(msgspec.Struct, frozen=True, eq=False):
     """Cost of a call, counted and estimated.
 
     Attributes:
-        count: What it did cost.
-        estimate: What it may cost.
+        count: Cost of a call.
+        estimate: Bounds of the cost.
         named: Kubernetes knows the cost by the name of the function: it holds as well if types are unknown, and only
             the values choose the overload. Other calls cost one unit then.
         walked: The argument that is counted over as a list; Kubernetes gives up if it is none.

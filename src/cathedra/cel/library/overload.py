@@ -1,4 +1,4 @@
-"""One way to call a function, in one record: signature, what it does, what it costs, what it is estimated to cost.
+"""One way to call a function, in one record: signature, implementation, cost and estimated cost.
 
 Checker, evaluator, compiler, run-time cost and estimate all read from it, so a function is added in one place: a line
 in the table of its library (docs/spec/cel.md §5, §6 and §7).
@@ -28,18 +28,18 @@ class Overload(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         id: Kubernetes' name of it.
-        member: Whether it is a method; then the first of ``args`` is what it is called on.
+        member: True for a method; the first of ``args`` is its receiver.
         args: The types of the arguments.
         result: The type of the result.
         params: The names of the type variables in the signature.
         implementation: Takes values, gives a value or a `Failure`; None for what the evaluator does by itself, like
             ``&&`` and indexing.
-        cost: What a call costs, and what it is estimated to cost.
+        cost: Cost of a call, and its estimate.
         dear: A call that takes as long as it costs, or makes more than it costs; so it is charged before it is made.
         folded: A conversion that Kubernetes computes while planning, if the argument is constant.
         pattern: The second argument is a regular expression, compiled while planning if it is constant.
         precomputed: The compiler computes it if its argument is constant.
-        code: What it compiles to, with ``{0}`` and ``{1}`` for the code of its arguments.
+        code: The code to which it compiles, with ``{0}`` and ``{1}`` for the code of its arguments.
         order: It compares its arguments by this attribute of theirs.
     """
 

@@ -153,7 +153,7 @@ class ControlPlaneResources(
         return self._devices.pre_enqueue(pod)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
-        """Check everything that is the same on all nodes. Each half stores what it needs."""
+        """Check everything that is the same on all nodes. Each half stores its own results."""
         try:
             claims = pod_claims(pod.pod, self._find, CONTROL_PLANE_RELEASE)
         except Unresolved as why:

@@ -90,7 +90,7 @@ async def serving(
 
     async with (
         listening(paths.service, _Services(driver).add_to),
-        # Only now may the node agent come: what it will call is there.
+        # Registered last: the node agent calls the services as soon as it finds the socket.
         listening(paths.registration, add_registration),
     ):
         yield registration

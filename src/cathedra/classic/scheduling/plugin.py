@@ -322,7 +322,7 @@ class ClassicHints:
         except Unresolved:
             return False
         if old is not None and old.status.allocation is not None and new.status.allocation is None:
-            # What it held is free: any driver may have room now.
+            # Its devices are free: any driver may have room now.
             return True
         if all(claim.claim.metadata.uid != new.metadata.uid for claim in claims):
             return False

@@ -1,4 +1,4 @@
-"""``kubectl dra explain``: why it waits, or what it has."""
+"""``kubectl dra explain``: the reasons why a pod or claim waits, or its devices."""
 
 from __future__ import annotations
 

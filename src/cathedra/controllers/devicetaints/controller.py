@@ -391,7 +391,7 @@ def progress(effect: str, pending: int, namespaces: int, evicted: int) -> RuleCo
 
 
 def dry_run(published: int, allocated: int, pods: int, namespaces: int, evicted: int) -> RuleCondition:
-    """The condition of a rule without effect: what it would do."""
+    """Return the condition of a rule without effect, with the evictions that it would cause."""
     message = (
         f"{_count(published, 'published device')} selected. {_count(allocated, 'allocated device')} selected. "
         f"{_count(pods, 'pod')} would be evicted in {_namespaces(namespaces)} if the effect was NoExecute. {_FINAL}"

@@ -66,7 +66,7 @@ class CronJobController:
         self._queue.add(key_of(cron_job))
 
     def _updated(self, old: CronJob, new: CronJob) -> None:
-        """A new schedule counts from now on: what it would have started earlier is not made up for."""
+        """A new schedule counts from now on: jobs that it would have started earlier are not started."""
         if (old.spec.schedule, old.spec.time_zone) == (new.spec.schedule, new.spec.time_zone):
             self._enqueue(new)
             return

@@ -28,7 +28,7 @@ from cathedra.semantics.conditions import is_true, with_condition_restarted
 from cathedra.semantics.pods import is_active, is_ready, is_terminal
 
 _TIMER_SECONDS: Final = 0.001
-"""A timer may fire so much before its time."""
+"""Seconds by which a timer may fire early."""
 
 
 class JobOutcome(msgspec.Struct, frozen=True):

@@ -234,14 +234,18 @@ CHECKS: Final = (
     Check("complete", "every claim of a call gets an answer", _complete),
     Check("resolvable", "every CDI name is in a valid file when the call returns", _resolvable),
     Check("restart", "a new process gives the same CDI names", _restart),
-    Check("reboot", "CDI files that a reboot has removed are there again", _reboot),
-    Check("lost-files", "CDI files that were removed are there again", _lost_files),
+    Check("reboot", "CDI files that a reboot has removed are written again", _reboot),
+    Check("lost-files", "CDI files that were removed are written again", _lost_files),
     Check("unknown", "unpreparing a claim that is not known succeeds", _unknown),
-    Check("unprepare-later", "a new process lets go, also when the claim is gone, and tidies up", _unprepare_later),
+    Check(
+        "unprepare-later",
+        "a new process unprepares, also when the claim is deleted, and removes its files",
+        _unprepare_later,
+    ),
     Check("foreign", "devices of other drivers are left alone", _foreign),
     Check("replaced", "a claim that has been replaced is refused", _replaced),
     Check("in-use", "a device of a prepared claim is refused to another", _in_use),
     Check("subrequest", "request names come back without their subrequest", _subrequest),
-    Check("interrupted", "a driver that dies while preparing goes on from there", _interrupted),
+    Check("interrupted", "a driver that dies while preparing completes the claim after its restart", _interrupted),
 )
 """All checks, in an order in which a new driver's author meets them."""

@@ -92,7 +92,7 @@ async def _subrequest(bench: Bench) -> None:
 CHECKS: Final = (
     PluginCheck(
         "prepares",
-        "in every version it prepares what was allocated, and lets go",
+        "in every version it prepares and unprepares the allocated devices",
         "docs/spec/protocols.md §4",
         _allocated,
     ),
@@ -105,7 +105,10 @@ CHECKS: Final = (
         "unknown-claim", "unpreparing what was never prepared succeeds", "docs/spec/driver-sdk.md §1 (1)", _unknown
     ),
     PluginCheck(
-        "deleted-claim", "it lets go twice, also when the claim is gone", "docs/spec/driver-sdk.md §1 (3)", _deleted
+        "deleted-claim",
+        "it unprepares twice, also when the claim is deleted",
+        "docs/spec/driver-sdk.md §1 (3)",
+        _deleted,
     ),
     PluginCheck("other-drivers", "devices of other drivers are left alone", "docs/spec/driver-sdk.md §1 (4)", _foreign),
     PluginCheck(

@@ -117,15 +117,18 @@ CHECKS: Final = (
     ),
     PluginCheck(
         "unprepare-later",
-        "a new process lets go, also when the claim is gone",
+        "a new process unprepares, also when the claim is deleted",
         "docs/spec/driver-sdk.md §1 (3)",
         _later,
     ),
     PluginCheck(
-        "killed", "a driver that dies while preparing goes on from there", "docs/spec/driver-sdk.md §1 (1)", _killed
+        "killed",
+        "a driver that dies while preparing completes the claim after its restart",
+        "docs/spec/driver-sdk.md §1 (1)",
+        _killed,
     ),
     PluginCheck(
-        "reboot", "what a reboot removes is there again with prepare", "docs/spec/driver-sdk.md §1 (1)", _reboot
+        "reboot", "prepare writes again the files that a reboot removed", "docs/spec/driver-sdk.md §1 (1)", _reboot
     ),
     PluginCheck(
         "remembers", "a new process knows which devices are in use", "docs/spec/driver-sdk.md §1 (2)", _remembers
@@ -133,6 +136,6 @@ CHECKS: Final = (
     PluginCheck(
         "overlap", "two instances share their claims in a rolling update", "docs/spec/driver-sdk.md §7", _overlap
     ),
-    PluginCheck("stops", "told to end, it ends and takes its socket along", "docs/spec/driver-sdk.md §3", _stops),
+    PluginCheck("stops", "at SIGTERM it ends and removes its socket", "docs/spec/driver-sdk.md §3", _stops),
 )
 """From the gentle to the rough, and the end."""

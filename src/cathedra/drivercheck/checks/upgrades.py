@@ -84,9 +84,17 @@ async def _mixed(bench: Bench) -> None:
 
 
 CHECKS: Final = (
-    PluginCheck("upgrade", "this version knows what the previous one prepared", "docs/spec/driver-sdk.md §7", _upgrade),
     PluginCheck(
-        "downgrade", "the previous version knows what this one prepared", "docs/spec/driver-sdk.md §7", _downgrade
+        "upgrade",
+        "this version resumes the claims that the previous one prepared",
+        "docs/spec/driver-sdk.md §7",
+        _upgrade,
+    ),
+    PluginCheck(
+        "downgrade",
+        "the previous version resumes the claims that this one prepared",
+        "docs/spec/driver-sdk.md §7",
+        _downgrade,
     ),
     PluginCheck(
         "mixed-versions",

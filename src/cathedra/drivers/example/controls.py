@@ -59,7 +59,7 @@ class Orders(msgspec.Struct, forbid_unknown_fields=True):
     """Device → key → taint."""
     health: dict[str, HealthOrder] = {}
     failing: dict[str, str] = {}
-    """Call → what it fails with."""
+    """Call → the error with which it fails."""
     blocked: set[str] = set()
     """Names of the calls that are blocked."""
     binding: Binding = "ready"

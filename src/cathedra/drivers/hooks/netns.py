@@ -121,7 +121,7 @@ def _exists(link: str) -> bool:
 
 
 def _enter(namespace: Path) -> None:
-    """From here on this program, and what it calls, is in the container's network."""
+    """Enter the network namespace of the container, with all programs that are started from here on."""
     libc = ctypes.CDLL(None, use_errno=True)
     with namespace.open() as file:
         if libc.setns(file.fileno(), _CLONE_NEWNET) != 0:

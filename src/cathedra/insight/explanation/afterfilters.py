@@ -125,7 +125,9 @@ def not_examined(pod: Pod, state: ClusterState, *, gang_tried: bool) -> Iterator
     group = _gang(pod, state)
     if group is not None and group.spec.scheduling_policy.gang is not None and not gang_tried:
         size = group.spec.scheduling_policy.gang.min_count
-        text = f"the pod is judged alone; whether {size} pods of its gang fit together, kubectl dra simulate tells"
+        text = (
+            f"the pod is judged alone; whether {size} pods of its gang fit together is computed by kubectl dra simulate"
+        )
         yield Note(*NOT_TRIED, text)
     condition = refusal_of(pod)
     if condition is not None:

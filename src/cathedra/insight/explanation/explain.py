@@ -486,7 +486,7 @@ class Explainer:
         if not pods and not causes:
             summary = f"a new pod {merged[0].summary.removeprefix('the pod ')}"
             if merged[0].fits and wanted > 1:
-                summary += f"; whether all {wanted} find a place, kubectl dra simulate tells"
+                summary += f"; whether all {wanted} find a place is computed by kubectl dra simulate"
         verdict = "does not fit" if bad or causes else "running" if placed else "fits"
         return Explanation(where, verdict, summary, tuple(causes), parts=tuple(merged), notes=state.notes)
 

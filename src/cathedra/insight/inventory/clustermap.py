@@ -113,7 +113,7 @@ def assembled(
     """Return the map of these parts, with the names of classes, profiles and rules."""
     notes = state.notes
     if len(subjects) > MOST_SUBJECTS:
-        # Those that wait are what a reader looks for.
+        # Those that wait come first, since readers search for them.
         subjects.sort(key=lambda one: not one.waits)
         more = len(subjects) - MOST_SUBJECTS
         notes = (*notes, Note("subjects", "partial", f"{more:,} claims, pods and workloads beyond {MOST_SUBJECTS:,}"))

@@ -112,7 +112,7 @@ _ALL: Final = (
     Rule("unknown-request", "error", "a container names a request that the claim does not have"),
     Rule("unusable-preference", "warning", "preferred constraints of a claim that are ignored"),
     Rule("small-group", "warning", "a gang with fewer pods than it needs"),
-    Rule("incomplete-pool", "warning", "a pool with fewer slices than it says"),
+    Rule("incomplete-pool", "warning", "a pool with fewer slices than resourceSliceCount"),
     Rule("duplicate-device", "error", "a device name that a pool has twice"),
     Rule("several-node-terms", "error", "a device whose node selector has more than one term"),
     Rule("unused-counters", "warning", "a counter set or counter that no device consumes"),

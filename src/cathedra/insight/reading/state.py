@@ -198,7 +198,7 @@ class ClusterState:
     gates: FeatureGates = field(default_factory=FeatureGates.for_release)
     notes: tuple[Note, ...] = ()
     unknown: frozenset[type[KubeObject]] = frozenset()
-    """Kinds of which it is not known which objects exist."""
+    """Kinds whose objects were not read."""
     now: float | None = None
     """Time of reading, in seconds since the Unix epoch; None for dumps, which do not have it."""
     undecodable: tuple[Undecodable, ...] = ()

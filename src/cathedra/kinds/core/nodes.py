@@ -32,7 +32,7 @@ NODE_COLUMNS: Final = (
 
 
 _TAINTS: Final = FieldPath("metadata").child("taints")
-"""Kubernetes looks for the taints of the spec there when something is wrong with them."""
+"""The path under which Kubernetes reports errors of the taints of the spec."""
 _FAMILIES: Final = 2
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

@@ -24,7 +24,7 @@ SIGNING_REQUEST_COLUMNS: Final = (
     NAME,
     AGE,
     Column("SignerName", description="The signer that is asked."),
-    Column("Requestor", description="The user that asks."),
+    Column("Requestor", description="The requesting user."),
     Column("RequestedDuration", description="How long the certificate is to hold."),
     Column("Condition", description="What has become of the request."),
 )

@@ -31,7 +31,7 @@ STORAGE_CLASS_COLUMNS: Final = (
 DRIVER_COLUMNS: Final = (
     NAME,
     Column("AttachRequired", type="boolean", description="Whether volumes are attached."),
-    Column("PodInfoOnMount", type="boolean", description="Whether the driver is told of the pod."),
+    Column("PodInfoOnMount", type="boolean", description="Whether the driver receives information about the pod."),
     Column("StorageCapacity", type="boolean", description="Whether the driver publishes capacities."),
     Column("TokenRequests", description="Audiences of the tokens that the driver gets."),
     Column("RequiresRepublish", type="boolean", description="Whether volumes are published again and again."),

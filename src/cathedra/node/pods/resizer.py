@@ -40,7 +40,7 @@ class ResourceGrants:
         self._containers = _asked(pod)
 
     def of(self, pod: Pod) -> Pod:
-        """``pod``, asking for what it was granted."""
+        """Return ``pod`` with the requests that it was granted."""
         return granted_pod(pod, self._containers, self._whole)
 
     def resources(self, container: Container) -> ResourceRequirements:
@@ -195,7 +195,7 @@ class PodResizer:
         self._neighbours.freed()
 
     async def _update(self, pod: Pod, container: Container) -> None:
-        """Hold one container to what it was granted; from the pod's own limits it may inherit."""
+        """Limit one container to its granted resources; it may inherit limits of the pod."""
         record = self._table.get(container.name)
         if record is None or not record.running or record.current is None:
             self._before.pop(container.name, None)

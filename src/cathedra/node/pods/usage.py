@@ -19,7 +19,7 @@ from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.runtime.runtime import ContainerRun, ContainerUsage, Runtime
 
 _SHORTEST: Final = 5.0
-"""Seconds between two readings that a rate is made of."""
+"""Seconds between two readings of a rate."""
 _NANOSECONDS: Final = 10**9
 
 

@@ -141,7 +141,7 @@ class PodWorker:
 
     @property
     def granted(self) -> Pod:
-        """The pod, asking for what it was granted of the node."""
+        """The pod, with the requests that it was granted on the node."""
         return self._grants.of(self.pod)
 
     @property

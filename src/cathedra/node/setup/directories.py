@@ -59,7 +59,7 @@ class PodDirectories(msgspec.Struct, frozen=True):
         write_atomic(self.home / "generation", str(generation).encode())
 
     def make(self) -> None:
-        """Make them. Others of this machine see neither what a pod was given nor what it has written.
+        """Create the directories. Other users of this machine can read neither the files of a pod nor its output.
 
         Raises:
             NotPrivate: one of them is another user's.

@@ -43,7 +43,7 @@ class Children:
         self._unclaimed: dict[int, int] = {}
 
     def run(self, argv: Sequence[str], done: Callable[[int], None], streams: ChildStreams = NOTHING) -> None:
-        """Run a command; ``done`` is called with its exit status. What it prints is dropped, it has a log of its own.
+        """Run a command; ``done`` is called with its exit status. Its output is dropped: it has a log of its own.
 
         It is killed if this process dies: a container that is half made must not be completed behind the back of the
         shim that takes over.

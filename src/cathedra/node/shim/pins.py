@@ -43,7 +43,7 @@ def mount_pins(directory: Path, container_id: str, pins: list[dict[str, Any]]) -
 
 
 def release_pins(directory: Path, container_id: str) -> None:
-    """Take a container's pins away; what it has mounted of them by then stays mounted in it. None is no error."""
+    """Remove a container's pins, if there are any. Its mounts of them stay."""
     folder = pin_path(directory, container_id, 0).parent
     with contextlib.suppress(FileNotFoundError):
         for target in folder.iterdir():

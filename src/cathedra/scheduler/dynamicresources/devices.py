@@ -97,7 +97,7 @@ class FreeDevices:
         self.classes: dict[str, DeviceClass] = {}
         """Device classes by name."""
         self._providing: dict[str, str | None] = {}
-        """Extended resource → its class, as far as looked up since classes last changed."""
+        """Cache of the class of each extended resource; cleared when a class changes."""
         self._in_flight: dict[str, AllocationResult] = {}
         self._holders: dict[str, frozenset[str]] = {}
         """Claim UID → the pods for which its decision is held; several of one PodGroup may share it."""

@@ -97,7 +97,7 @@ def test_a_gang_of_too_many_pods_is_judged_by_one_and_the_answer_says_so(monkeyp
     monkeypatch.setattr(gangs, "_MOST", 1)
     found = explain(cluster(*gang(), feature_gates=GATES), "pod/a")
     assert notes(found) == [
-        "the pod is judged alone; whether 2 pods of its gang fit together, kubectl dra simulate tells"
+        "the pod is judged alone; whether 2 pods of its gang fit together is computed by kubectl dra simulate"
     ]
 
 

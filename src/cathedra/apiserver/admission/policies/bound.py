@@ -53,7 +53,7 @@ class BoundPolicies(Generic[P, B, C]):
         compiler: Callable[[JSONObject, Callable[[], object]], C],
         computations: Computations,
     ) -> None:
-        """``compiler`` takes a policy's spec as plain JSON, and what it calls between expressions."""
+        """``compiler`` takes a policy's spec as plain JSON, and a function that it calls between expressions."""
         self._computations = computations
         self._registry = registry
         self._policies, self._bindings = policies, bindings

@@ -100,7 +100,7 @@ class Proxy:
                     text = await read_whole(answer, _LONGEST_SUMMARY)
                     return load_json(text) if answer.status == 200 else None
         except (aiohttp.ClientError, OSError, StatusError, ValueError) as error:
-            _LOG.warning("node %s tells no figures: %s", name, error)
+            _LOG.warning("node %s returns no figures: %s", name, error)
             return None
 
     async def websocket(self, request: Request, call: Call, send: Send) -> None:

@@ -155,7 +155,7 @@ EXCLUDED: Final[Mapping[type[Any], Mapping[str, str]]] = {
         "gates": "they are numbered in the key",
         "now": "no rule of a status depends on the time",
         "namespace_labels": "they matter for admin access alone, which has no key",
-        "interrupted": "it says when to stop, not what is wrong",
+        "interrupted": "it is a deadline and changes no verdict",
         "access": _PERMISSIONS,
         **dict.fromkeys(("user", "groups", "uid", "extra"), _PERMISSIONS),
     },

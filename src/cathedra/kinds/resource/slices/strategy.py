@@ -57,7 +57,7 @@ class SliceStrategy(Strategy[resource.ResourceSlice]):
     def validate_update(
         self, new: resource.ResourceSlice, old: resource.ResourceSlice, context: RequestContext
     ) -> ErrorList:
-        """All rules of a slice, and what it may not change."""
+        """All rules of a slice, and its immutable fields."""
         return _with_declared(new, old, context)
 
     def warnings(

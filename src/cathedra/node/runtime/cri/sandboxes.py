@@ -39,7 +39,7 @@ _WAITS_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 
 class Sandbox:
-    """A pod's sandbox as it was made: its ID, what it was made of, and the message for that."""
+    """A pod's sandbox: its ID, the configuration from which it was created, and the message with it."""
 
     def __init__(self, sandbox_id: str, spec: SandboxSpec, config: api.PodSandboxConfig) -> None:
         self.id = sandbox_id
@@ -110,7 +110,7 @@ class CRISandboxes:
             raise RuntimeFailure("FailedKillPod", str(error)) from error
 
     async def remove(self, pod_uid: str) -> None:
-        """Remove the pod's sandboxes; one that cannot be removed now is removed when the node is looked through."""
+        """Remove the pod's sandboxes; one that cannot be removed now is removed at the next pass over the node."""
         self._made.pop(pod_uid, None)
         try:
             for sandbox in await self._list({POD_UID: pod_uid}):
