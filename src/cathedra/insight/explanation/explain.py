@@ -189,6 +189,15 @@ def _parse(subject: str) -> tuple[type[KubeObject], str]:
     return kind, name
 
 
+def _scheduling_notes(pod: Pod, other: str, state: ClusterState) -> Iterator[Note]:
+    """Yield the facts by which the pod may be scheduled otherwise; ``other`` is its scheduler if that is another."""
+    if other:
+        yield Note("pods", "other scheduler", f"the scheduler {other} decides, by rules of its own")
+    if pod_group_name(pod) and not state.gates["GenericWorkload"]:
+        text = "the pod names a PodGroup, but the gate GenericWorkload is off: it is scheduled alone"
+        yield Note("podgroups", "gate off", text)
+
+
 class Explainer:
     """One question; filters are made once for each state."""
 
@@ -328,28 +337,9 @@ class Explainer:
         where = name or f"pod {subject.name}"
         if pod.spec.node_name or is_terminal(pod):
             return self._placed(subject, where)
-        notes = state.notes
-        causes = list(subject.faults)
-        if pod.metadata.deletion_timestamp is not None:
-            causes.append(Cause("being deleted", "the pod is being deleted, and the scheduler skips it"))
         other = pod.spec.scheduler_name if pod.spec.scheduler_name not in ("", "default-scheduler") else ""
-        if other:
-            notes = (*notes, Note("pods", "other scheduler", f"the scheduler {other} decides, by rules of its own"))
-        if pod_group_name(pod) and not state.gates["GenericWorkload"]:
-            notes = (
-                *notes,
-                Note(
-                    "podgroups",
-                    "gate off",
-                    "the pod names a PodGroup, but the gate GenericWorkload is off: it is scheduled alone",
-                ),
-            )
-        if not subject.exists or subject.made:
-            made = [one for one in self._claims(subject) if one.metadata.name in subject.made]
-            quotas = exceeded_quotas(None if subject.exists else subject.pod, made, state)
-            causes += [Cause("quota", text) for text in quotas]
-        causes += [Cause("quota", text) for text in exceeded_held_quotas(subject)]
-        causes += binding_causes(subject.pod, self._claims(subject), state)
+        notes = (*state.notes, *_scheduling_notes(pod, other, state))
+        causes = self._own_causes(subject, state)
         found = analyse_pod(subject.state, subject.pod, self.filters(subject.state), self.only)
         gang = gang_fit(subject.pod, subject.state) if found.fitting else None
         if found.fitting:
@@ -368,9 +358,7 @@ class Explainer:
         if not subject.faults and (not found.fitting or (gang is not None and not gang.fits)):
             said += self._preemption(subject)
         blocked = bool(causes)
-        summary = summary_of(found, (*causes, *said)) if not (blocked and found.fitting) else causes[0].text
-        if blocked and not found.fitting:
-            summary = causes[0].text
+        summary = causes[0].text if blocked else summary_of(found, tuple(said))
         if other:
             summary = f"another scheduler decides, {other}; Kubernetes' own would say: {summary}"
         return Explanation(
@@ -385,6 +373,19 @@ class Explainer:
             changes,
             notes,
         )
+
+    def _own_causes(self, subject: PodSubject, state: ClusterState) -> list[Cause]:
+        """Return the causes in the pod, its claims and quotas, which hold on all nodes."""
+        causes = list(subject.faults)
+        if subject.pod.metadata.deletion_timestamp is not None:
+            causes.append(Cause("being deleted", "the pod is being deleted, and the scheduler skips it"))
+        if not subject.exists or subject.made:
+            made = [one for one in self._claims(subject) if one.metadata.name in subject.made]
+            quotas = exceeded_quotas(None if subject.exists else subject.pod, made, state)
+            causes += [Cause("quota", text) for text in quotas]
+        causes += [Cause("quota", text) for text in exceeded_held_quotas(subject)]
+        causes += binding_causes(subject.pod, self._claims(subject), state)
+        return causes
 
     def _preemption(self, subject: PodSubject) -> Iterator[Cause]:
         gates = subject.state.gates

@@ -166,15 +166,19 @@ class SimulatedRuntime:
         self._on_exit(container.state)
 
     async def update(self, container_id: str, limits: ResourceLimits) -> None:
-        """Its spec shows the new limits.
+        """Replace the limits in the spec of a container.
 
         Raises:
             RuntimeFailure: the container does not run.
         """
+        container = self._running(container_id)
+        container.spec = replace(container.spec, limits=limits)
+
+    def _running(self, container_id: str) -> _Container:
         container = self._containers.get(container_id)
         if container is None or not container.state.running:
             raise RuntimeFailure("NotFound", f"container {container_id} is not running")
-        container.spec = replace(container.spec, limits=limits)
+        return container
 
     async def signal(self, container_id: str, number: int) -> None:
         """Programs that take time to stop end with code 0 after a signal; others die of it, and all of SIGKILL."""
@@ -202,9 +206,7 @@ class SimulatedRuntime:
         Raises:
             RuntimeFailure: the container does not run.
         """
-        container = self._containers.get(container_id)
-        if container is None or not container.state.running:
-            raise RuntimeFailure("NotFound", f"container {container_id} is not running")
+        self._running(container_id)
         return _SimulatedExec(f"simulated: {' '.join(argv)}\n".encode())
 
     async def exec_sync(self, container_id: str, argv: tuple[str, ...], seconds: float) -> tuple[int, bytes]:
@@ -218,14 +220,12 @@ class SimulatedRuntime:
             return await run_to_end(await self.exec(container_id, argv))
 
     async def attach(self, container_id: str) -> ExecProcess:
-        """Nothing goes in, and nothing comes out.
+        """Return a process without input and output.
 
         Raises:
             RuntimeFailure: the container does not run.
         """
-        container = self._containers.get(container_id)
-        if container is None or not container.state.running:
-            raise RuntimeFailure("NotFound", f"container {container_id} is not running")
+        self._running(container_id)
         return _SimulatedExec(b"")
 
     async def processes(self, container_ids: Collection[str]) -> frozenset[int]:
