@@ -175,7 +175,7 @@ class StateGroups:
 
 
 class GroupConstraints:
-    """Where pods of groups may run: topology constraints, and annotations for JointPlacement."""
+    """The constraints of groups on nodes and devices: by topology, and by annotations for JointPlacement."""
 
     def __init__(self, state: ClusterState) -> None:
         self._topology = state.gates.gang_scheduling and state.gates.get("TopologyAwareWorkloadScheduling", False)
