@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from cathedra.api.status import StatusError
 from cathedra.client.backoff import ItemBackoff, TokenBucket
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound=Hashable)
 
-_LOG = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
+TURN_SECONDS: Final = 0.002
+"""Time after which a worker lets other tasks run. There are some fifty workers in a process."""
 
 
 class QueueShutDown(Exception):
@@ -60,6 +62,7 @@ class WorkQueue(Generic[K]):
         self.failing = self._backoff.failing
         """The keys that came back, and how often, since they were last forgotten."""
         self._bucket = TokenBucket(clock, rate=rate, burst=burst)
+        self.clock = clock
         self._queue: deque[K] = deque()
         self._dirty: set[K] = set()
         self._processing: set[K] = set()
@@ -229,7 +232,13 @@ async def run_workers(
 
 
 async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | None]]) -> None:
+    turn_began = queue.clock.monotonic()
     while True:
+        # Most reconcilers find nothing to do, and do not suspend. With 100,000 keys after a list, a worker would stop
+        # the API server in the same process for a second.
+        if queue.clock.monotonic() - turn_began > TURN_SECONDS:
+            await asyncio.sleep(0)
+            turn_began = queue.clock.monotonic()
         try:
             key = await queue.get()
         except QueueShutDown:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import conflict, not_found
 from cathedra.client.backoff import ItemBackoff, TokenBucket
-from cathedra.client.workqueue import NotRetryable, QueueShutDown, WorkQueue, one_of_many, run_workers
+from cathedra.client.workqueue import TURN_SECONDS, NotRetryable, QueueShutDown, WorkQueue, one_of_many, run_workers
 from cathedra.clock import LoopClock, run_virtual
 from tests.running import run_with
 
@@ -224,3 +224,39 @@ def test_what_fails_on_one_of_many_is_logged_and_the_loop_goes_on(caplog: pytest
     assert [(record.levelname, record.message) for record in caplog.records] == [("ERROR", "pod 0")]
     with pytest.raises(asyncio.CancelledError), one_of_many(logging.getLogger("parts"), "pod"):
         raise asyncio.CancelledError
+
+
+class BusyClock(LoopClock):
+    """A clock on which work takes time."""
+
+    worked = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.worked
+
+
+def test_other_tasks_run_between_many_keys_that_need_no_waiting() -> None:
+    async def body() -> tuple[int, int]:
+        clock = BusyClock(asyncio.get_running_loop())
+        queue: WorkQueue[int] = WorkQueue(clock)
+        done: list[int] = []
+
+        async def reconcile(key: int) -> None:
+            clock.worked += TURN_SECONDS / 4
+            done.append(key)
+
+        async def look() -> int:
+            return len(done)
+
+        for key in range(100):
+            queue.add(key)
+        working = asyncio.create_task(run_workers(queue, reconcile))
+        await asyncio.sleep(0)  # the group creates its tasks
+        looking = asyncio.create_task(look())
+        await asyncio.sleep(1)
+        working.cancel()
+        return await looking, len(done)
+
+    found, in_the_end = run_virtual(body())
+    assert 0 < found < 10
+    assert in_the_end == 100

@@ -22,11 +22,11 @@ from typing import Final
 
 from cathedra.clock import Clock
 
-YOUNG: Final = 50_000
-"""New objects between two collections; 700 in Python's own setting. Some 10 MiB at most wait for theirs."""
+YOUNG: Final = 25_000
+"""New objects between two collections; 700 in Python's own setting. Some 5 MiB at most wait for theirs."""
 MIDDLE: Final = 2
 """Collections of new objects between two that include those which survived the first; ten in Python's own setting.
-The second kind stops the process for 0.4 ms for each thousand objects: 60 ms for three times `YOUNG`."""
+The second kind stops the process for 0.4 to 0.9 ms for each thousand objects: 70 ms at most for three times `YOUNG`."""
 OLD: Final = 1
 """Collections of the second kind between two of all objects that are not exempt; ten in Python's own setting. With ten,
 a server into which a large cluster is loaded would examine two million objects at once."""

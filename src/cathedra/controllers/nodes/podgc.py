@@ -77,7 +77,12 @@ class PodGarbageCollector:
     async def _look_around(self) -> None:
         await self._collect_terminated()
         await self._note_missing_nodes()
-        for pod in self._pods.store.list():
+        # The others need no look at them one by one, which among 100,000 pods would stop the process for 200 ms.
+        gone = self._confirmed_gone
+        candidates = [
+            pod for pod in self._pods.store if pod.metadata.deletion_timestamp is not None or pod.spec.node_name in gone
+        ]
+        for pod in candidates:
             with one_of_many(_LOG, "pod %s/%s", pod.metadata.namespace, pod.metadata.name):
                 await self._collect(pod)
 
