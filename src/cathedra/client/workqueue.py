@@ -239,10 +239,13 @@ async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | 
         if queue.clock.monotonic() - turn_began > TURN_SECONDS:
             await asyncio.sleep(0)
             turn_began = queue.clock.monotonic()
+        waits = not queue
         try:
             key = await queue.get()
         except QueueShutDown:
             return
+        if waits:
+            turn_began = queue.clock.monotonic()
         try:
             again = await reconcile(key)
         # Its back-off is forgotten, too: the next event is a new beginning.
