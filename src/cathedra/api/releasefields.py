@@ -148,10 +148,9 @@ def _first_pass(absent: list[tuple[str, Any]], nested: list[tuple[str, Fit]], ch
     # Nearly every object is returned as it is. One call reads all fields, those of structs in it as well.
     def fit_parts(obj: Any) -> Any:
         values = read_nested(obj)
-        if any(values):
-            for value, fit in compress(zip(values, fits, strict=False), values):
-                if fit(value) is not value:
-                    return changed(obj)
+        for value, fit in compress(zip(values, fits, strict=False), values):
+            if fit(value) is not value:
+                return changed(obj)
         return obj
 
     if not absent:

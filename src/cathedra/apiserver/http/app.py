@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -83,25 +84,8 @@ class Application:
         # Before anything can fail: the count of requests in flight is lowered in ``finally``, and must have been
         # raised.
         pipeline.begin(record)
-
-        async def observed(message: Message) -> None:
-            # All answers pass here, also those that a handler sends itself as a stream. The first message has the
-            # status.
-            if not record.status and message["type"] in _STARTS:
-                record.status = message.get("status", SWITCHED)
-                if record.info.long_running and record.status < 400:
-                    if pipeline.audits:
-                        self._note_for_audit(request)
-                    pipeline.started(record, record.status)
-                # Clients find the flow schema and priority level of a refusal by these headers (API Priority and
-                # Fairness).
-                if record.classification.headers and "headers" in message:
-                    message["headers"] = [*message["headers"], *record.classification.headers]
-            try:
-                await send(message)
-            except OSError as error:  # what a server raises where the client has left
-                raise ClientGone(request.path) from error
-
+        # A partial: a function within this one would make cells of its variables, for each request.
+        observed = partial(self._observed, request, send)
         try:
             await answer(request, observed)
         except ClientGone:
@@ -124,6 +108,23 @@ class Application:
                 self._note_for_audit(request)
             pipeline.end(record)
 
+    async def _observed(self, request: Request, send: Send, message: Message) -> None:
+        """Send a message of an answer. All messages pass here, also those of streams; the first has the status."""
+        record, pipeline = request.record, self.pipeline
+        if not record.status and message["type"] in _STARTS:
+            record.status = message.get("status", SWITCHED)
+            if record.info.long_running and record.status < 400:
+                if pipeline.audits:
+                    self._note_for_audit(request)
+                pipeline.started(record, record.status)
+            # Clients find the flow schema and priority level of a refusal by these headers (API Priority and Fairness).
+            if record.classification.headers and "headers" in message:
+                message["headers"] = [*message["headers"], *record.classification.headers]
+        try:
+            await send(message)
+        except OSError as error:  # what a server raises where the client has left
+            raise ClientGone(request.path) from error
+
     def _note_for_audit(self, request: Request) -> None:
         """Note the parts of HTTP that audit events show."""
         record = request.record
@@ -145,7 +146,7 @@ class Application:
                 if not await has_moved(registry, registry.revision):
                     raise
                 self._authenticate(request)
-            response = await self.pipeline.run(record, lambda: self._carried_out(request, send))
+            response = await self.pipeline.run(record, partial(self._carried_out, request, send))
         except StatusError as error:
             # Warnings are sent with refusals, too. kube-apiserver adds them as soon as they arise.
             response = status_response(error, warning_headers(record.warnings))
