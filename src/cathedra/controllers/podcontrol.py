@@ -297,7 +297,7 @@ async def claim_pods(
     owner: KubeObject,
     selector: LabelSelector | None,
     *,
-    could_own: Callable[[Pod], bool] = lambda _: True,
+    could_own: Callable[[Pod], bool] | None = None,
     finalizer: str = "",
 ) -> None:
     """Adopt the selected pods that no other object has, release those that are not selected any longer.
@@ -305,32 +305,36 @@ async def claim_pods(
     A pod of which ``could_own`` returns False is treated as not selected. ``finalizer`` comes with adoption and goes
     with release.
     """
-    metadata, matches = owner.metadata, _matcher(selector)
+    metadata = owner.metadata
     for pod in _orphans(pods, metadata.namespace, selector) if selector is not None else ():
-        if pod.metadata.deletion_timestamp is None and matches(pod) and could_own(pod):
+        if (
+            pod.metadata.deletion_timestamp is None
+            and selects(selector, pod.metadata.labels)
+            and (could_own is None or could_own(pod))
+        ):
             await control.adopt(owner, pod, finalizer)
-    for pod in pods.by_index(BY_CONTROLLER, metadata.uid):
-        if not (matches(pod) and could_own(pod)):
-            await control.release(owner, pod, finalizer)
+    for pod in _unselected(pods.by_index(BY_CONTROLLER, metadata.uid), selector, could_own):
+        await control.release(owner, pod, finalizer)
 
 
-def _matcher(selector: LabelSelector | None) -> Callable[[Pod], bool]:
-    """Return a function that tests pods by a selector."""
+def _unselected(
+    pods: Iterable[Pod], selector: LabelSelector | None, could_own: Callable[[Pod], bool] | None
+) -> Sequence[Pod]:
+    """Return the pods that are not selected, or of which ``could_own`` returns False."""
     matching: list[Mapping[str, str]] = []
-
-    def matches(pod: Pod) -> bool:
+    found: list[Pod] = []
+    for pod in pods:
         labels = pod.metadata.labels
-        # Fast path: pods of one template have equal labels beside those of a few zones, and comparing them costs a
-        # tenth of matching them.
-        if labels in matching:
-            return True
-        if not selects(selector, labels):
-            return False
-        if len(matching) < _LABELS:
-            matching.append(labels)
-        return True
-
-    return matches
+        # Fast path: pods of one template have equal labels beside those of a few zones. Comparing them costs a tenth of
+        # matching them, and a workload tests all of its pods whenever one of them changes.
+        known = labels in matching
+        if not known and selects(selector, labels):
+            known = True
+            if len(matching) < _LABELS:
+                matching.append(labels)
+        if not known or (could_own is not None and not could_own(pod)):
+            found.append(pod)
+    return found
 
 
 _LABELS: Final = 8

@@ -247,6 +247,8 @@ def _all_pass(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo], existing
 
 def _passing_all(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo]) -> Set[NodeInfo]:
     """Return those of ``nodes`` that all filters are known to pass."""
+    if any(not call.passing for call in filters):
+        return frozenset()
     passing = set(nodes)
     for call in filters:
         passing &= call.passing

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from cathedra.api.core.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
@@ -65,9 +66,9 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         await self._revisions.informer.wait_synced()
         await self._volume_claims.informer.wait_synced()
 
-    def could_own(self, obj: StatefulSet, pod: Pod) -> bool:
-        """Return True if the set could have given the pod its name."""
-        return is_member(obj, pod)
+    def membership(self, obj: StatefulSet) -> Callable[[Pod], bool]:
+        """Return a test that a pod passes if the set could have given it its name."""
+        return partial(is_member, obj)
 
     def _revision_deleted(self, revision: ControllerRevision) -> None:
         """A revision that is still in use is made again, also while its set waits for its pods to end."""

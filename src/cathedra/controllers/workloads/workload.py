@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, cast
 
 from cathedra.api.core.core_v1 import Pod
@@ -87,11 +87,12 @@ class WorkloadController(Generic[T]):
 
     def wants(self, obj: T, pod: Pod) -> bool:
         """Return True if a pod would be one of the object's, if no other had it."""
-        return self.could_own(obj, pod) and selects(self.selector(obj), pod.metadata.labels)
+        could_own = self.membership(obj)
+        return (could_own is None or could_own(pod)) and selects(self.selector(obj), pod.metadata.labels)
 
-    def could_own(self, obj: T, pod: Pod) -> bool:
-        """Return True if nothing but its labels keeps the pod from being one of the object's."""
-        return True
+    def membership(self, obj: T) -> Callable[[Pod], bool] | None:
+        """Return a test that pods must pass beside the selector, if there is one."""
+        return None
 
     def enqueue(self, obj: KubeObject) -> None:
         """Queue the object for reconciliation."""
@@ -133,9 +134,7 @@ class WorkloadController(Generic[T]):
             # The event of the last write is still to come, and brings the object here again.
             return 1.0
         if metadata.deletion_timestamp is None:
-            await claim_pods(
-                self.control, self.pods.store, obj, self.selector(obj), could_own=partial(self.could_own, obj)
-            )
+            await claim_pods(self.control, self.pods.store, obj, self.selector(obj), could_own=self.membership(obj))
             if not self.expectations.met(metadata.uid):
                 return 1.0
         return await self.sync(obj, controlled_pods(self.pods.store, metadata.uid))

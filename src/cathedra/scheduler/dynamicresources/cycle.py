@@ -75,12 +75,14 @@ class Batch:
     Every method that computes a result raises `FatalError` if one of the nodes fails the claims.
     """
 
-    __slots__ = ("_answers", "_refusals", "_snapshot")
+    __slots__ = ("_answers", "_placed", "_refusals", "_snapshot")
 
     def __init__(self, answers: Answers, snapshot: Snapshot) -> None:
         self._answers = answers
         self._snapshot = snapshot
         self._refusals: dict[int, Refusal] = {}
+        self._placed: tuple[Collection[NodeInfo], list[int]] = ((), [])
+        """The nodes whose places were read last. Those of a pod that fits on none of them are read twice."""
 
     def fitting(self, nodes: Sequence[NodeInfo]) -> Set[NodeInfo]:
         """Return those of ``nodes`` on which the claims fit, and possibly others."""
@@ -93,7 +95,7 @@ class Batch:
         known = self._snapshot.nodes
         return frozenset(map(known.__getitem__, fitting))
 
-    def kinds(self, nodes: Iterable[NodeInfo]) -> list[int]:
+    def kinds(self, nodes: Collection[NodeInfo]) -> list[int]:
         """A number for each node, which those share that have the same answer."""
         kind = self._answers.kind
         return [kind(place) for place in self._places(nodes)]
@@ -151,8 +153,12 @@ class Batch:
                 refused.append(info)
         return refused
 
-    def _places(self, nodes: Iterable[NodeInfo]) -> list[int]:
-        return list(map(self._snapshot.places.__getitem__, map(_name_of, nodes)))
+    def _places(self, nodes: Collection[NodeInfo]) -> list[int]:
+        known, places = self._placed
+        if known is not nodes:
+            places = list(map(self._snapshot.places.__getitem__, map(_name_of, nodes)))
+            self._placed = nodes, places
+        return places
 
     def _look(self, place: int) -> Refusal | NodeError:
         """Nodes that look alike share a refusal; an error is each node's own."""

@@ -308,7 +308,8 @@ class DynamicResources(
             return frozenset()
         batch, fitting = asked
         if len(fitting) < len(nodes):
-            others = list(filterfalse(fitting.__contains__, nodes))
+            # The list itself if no node is left out: its places are known then.
+            others = list(filterfalse(fitting.__contains__, nodes)) if fitting else nodes
             if (group := cycle.group) is not None and group.held:
                 # Where pods of the group hold devices, `filter` may find other devices for all of them.
                 others = [node for node in others if node.name not in group.held]

@@ -65,10 +65,11 @@ class Diagnosis(msgspec.Struct):
     def reasons(self) -> Counter[str]:
         """Return the number of nodes for each reason."""
         counted: Counter[str] = Counter()
-        numbers = Counter(map(id, self.refusals.values()))
-        for status in _distinct(self.refusals.values()):
+        statuses = _distinct(self.refusals.values())
+        numbers = Counter(map(id, self.refusals.values())) if len(statuses) > 1 else {}
+        for status in statuses:
             for reason in status.reasons:
-                counted[reason] += numbers[id(status)]
+                counted[reason] += numbers.get(id(status), len(self.refusals))
         missing = self.nodes - len(self.refusals)
         if self.absent is not None and missing > 0:
             counted.update(dict.fromkeys(self.absent.reasons, missing))
@@ -88,9 +89,11 @@ class Diagnosis(msgspec.Struct):
             yield self.postfilter_message
 
 
-def _distinct(statuses: Collection[Status]) -> Iterable[Status]:
+def _distinct(statuses: Collection[Status]) -> Collection[Status]:
     """Return statuses without repetitions of one object: mostly thousands of nodes share a few of them."""
     # Without a step of Python for each node.
+    if len(set(map(id, statuses))) == 1:
+        return (next(iter(statuses)),)
     return dict(zip(map(id, statuses), statuses, strict=True)).values()
 
 
