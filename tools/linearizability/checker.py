@@ -12,7 +12,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import merge
 from typing import Any, Generic, NamedTuple, TypeVar
 
 __all__ = ["Operation", "first_impossible", "is_linearizable"]
@@ -120,13 +119,23 @@ def is_linearizable(history: Sequence[Operation[I, O]], initial: S, step: Step[S
 
 
 def _choices(head: _Entry, unanswered: Sequence[_Entry], done: _Done) -> Iterator[_Entry]:
-    """Return the calls that may be next, in the order of time: those before the first return."""
-    pending = (one for one in unanswered if not done.unanswered >> one.number & 1)
-    # At equal times calls come first, as the operations overlap.
-    for entry in merge(pending, _following(head), key=lambda entry: entry.moment):
+    """Return the calls that may be next: those before the first return, and of these the answered ones first.
+
+    Most calls without an answer never took effect. Tried first, each of them would be tried again at every step of a
+    long history.
+    """
+    limit = math.inf
+    for entry in _following(head):
         if entry.operation is None:
-            return
+            limit = entry.moment
+            break
         yield entry
+    for entry in unanswered:
+        # At equal times calls come first, as the operations overlap.
+        if entry.moment > limit:
+            return
+        if not done.unanswered >> entry.number & 1:
+            yield entry
 
 
 def _following(entry: _Entry) -> Iterator[_Entry]:
