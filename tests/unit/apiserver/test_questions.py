@@ -1,4 +1,4 @@
-"""Questions about built-in kinds: one mistake each, and the error that Kubernetes reports for it.
+"""Questions about built-in kinds and requests: one mistake each, and the error that Kubernetes reports for it.
 
 `question_bases.txt` has a valid object of each kind, `questions.txt` what is changed in it and the answer. The requests
 are dry runs, so no question changes the answer to another.
@@ -19,6 +19,7 @@ from cathedra.apiserver.config import ServerConfig
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 FOLDER = Path(__file__).parent
+DEFAULT = "/api/v1/namespaces/default"
 TEXTS = {
     "label": "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
     "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
@@ -97,3 +98,23 @@ def test_kubernetes_errors_are_reported_for_mistakes_in(kind: str, path: str, bo
     asked = questions()[kind]
     shown = asyncio.run(ask())
     assert dict(zip((changes for changes, _ in asked), shown, strict=True)) == dict(asked)
+
+
+def requests() -> Iterator[tuple[str, str]]:
+    """Yield each request of `question_requests.txt` with its answer."""
+    lines = [line for line in (FOLDER / "question_requests.txt").read_text().splitlines() if line[0] != "#"]
+    yield from zip(lines[::2], map(str.strip, lines[1::2]), strict=True)
+
+
+async def test_kubernetes_errors_are_reported_for_mistakes_in_requests() -> None:
+    shown: dict[str, str] = {}
+    async with open_asgi(ServerConfig(release="1.37")) as asgi:
+        await asgi("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
+        await asgi("POST", f"{DEFAULT}/serviceaccounts", {"metadata": {"name": "default"}})
+        await asgi("POST", f"{DEFAULT}/configmaps", {"metadata": {"name": "a"}, "data": {"k": "v"}})
+        for request, _ in requests():
+            method, path, media, body = (*request.split(" ", 3), "", "")[:4]
+            media = media if "/" in media else f"application/{media}"
+            reply = await asgi(method, path, body.encode() or None, content_type=media)
+            shown[request] = f"{reply.status} {reply.json['message'] if reply.status >= 300 else 'accepted'}"
+    assert shown == dict(requests())
