@@ -15,11 +15,12 @@ from cathedra.apiserver.registry.commitlog import CommitLog
 from cathedra.apiserver.registry.deviceholders import DeviceHolders
 from cathedra.apiserver.registry.table import Table
 from cathedra.controllers.resourceclaim.release import ClaimRelease
+from cathedra.faultsim.stores import SharedStore
 from cathedra.node.claims import checkpoint
 from cathedra.node.claims.checkpoint import MemoryCheckpoint
 from cathedra.scheduler import unitcycle
 
-__all__ = ["PLANTED"]
+__all__ = ["PLANTED", "unfenced"]
 
 
 @contextmanager
@@ -40,6 +41,16 @@ def double_allocation() -> Iterator[None]:
 def unguarded() -> AbstractContextManager[Any]:
     """Take out the guard behind which errors of a scheduler would hide."""
     return patch.object(DeviceHolders, "check", lambda *_: ())
+
+
+def unfenced() -> AbstractContextManager[Any]:
+    """Let the store that several servers share compare the key of a write alone."""
+
+    async def write(self: SharedStore, key: str, value: bytes | None, *, expected: int, **_: Any) -> int:
+        return await original(self, key, value, expected=expected, fences={})
+
+    original = SharedStore.write_fenced
+    return patch.object(SharedStore, "write_fenced", write)
 
 
 @contextmanager

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from cathedra.faultsim.invariants import LOST_ALLOCATIONS
 from cathedra.faultsim.plan import FaultPlan, Options, PlannedStep, Setup, draw
 from cathedra.faultsim.runs import Outcome, run_plan
 from cathedra.releases import NEWEST
-from tests.simulation.planted import PLANTED
+from tests.simulation.planted import PLANTED, unfenced
 
 FOUND_BY = {
     "double allocation": {"DevicesAreHeldOnce", "CapacityIsNeverExceeded", "PreparedDevicesDoNotOverlap"},
@@ -64,3 +65,15 @@ def test_partitions_that_consume_more_than_their_gpu_has_are_found() -> None:
     )
     with PLANTED["count overflow"]():
         assert run_plan(plan).invariant in FOUND_BY["count overflow"]
+
+
+def test_two_servers_that_do_not_compare_fences_are_found() -> None:
+    """By a plan of pods that two active schedulers place at one moment, each through a server of its own."""
+    pods = tuple(PlannedStep(at=300.0, do="pod", on=f"pod-{number}", count=1) for number in range(6))
+    setup = Setup(release=NEWEST, nodes=1, devices=2, servers=2, schedulers=2, elected=False, named=True)
+    plan = FaultPlan(seed=1, hours=0.2, setup=setup, steps=pods)
+    outcome = run_plan(plan)
+    assert not outcome.failed, outcome.text
+    assert outcome.messages[LOST_ALLOCATIONS]
+    with unfenced():
+        assert run_plan(plan).invariant == "DevicesAreHeldOnce"
