@@ -33,6 +33,7 @@ from cathedra.scheduler.scheduler import Scheduler
 from tests.conformance.api_area import TOKEN, Result, config_of, gates_of, send
 from tests.conformance.scenario_player import Player
 from tests.conformance.vectorfiles import cases, vector_files
+from tests.unit.passedon import PassedOn
 
 NAMESPACE = "scenario-z7k4q"
 """So strange that it stands in no other word."""
@@ -94,16 +95,13 @@ async def _play(scenario: dict[str, Any]) -> str:
         return await Player(cluster, NAMESPACE).play(scenario["steps"])
 
 
-class Delayed:
+class Delayed(PassedOn):
     """A transport on which writes take their time. Reads and watches are at once."""
 
     def __init__(self, inner: Transport, clock: LoopClock, seconds: float) -> None:
         self._inner = inner
         self._clock = clock
         self._seconds = seconds
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     async def call(self, call: APICall) -> Any:
         if call.verb not in _WRITES:

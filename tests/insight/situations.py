@@ -54,6 +54,50 @@ def asks(*requests: Object, **more: object) -> list[Object]:
     return [node(), device_class(), template("t", *requests, **more), pod("template:t")]  # type: ignore[arg-type]
 
 
+def selecting(name: str, selector: str, devices: Object, kind: str, *says: str, source: str = "") -> Situation:
+    """A request with a selector that no device matches, so that a relaxed one helps."""
+    objects = [*asks(request("gpu", "gpu", 1, selector)), devices]
+    return Situation(name, objects, (kind,), says, ("relax selector",), source=source)
+
+
+USERS: Object = {
+    "containers": [{"name": "main", "image": "main"}],
+    "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}],
+}
+"""The spec of pods that use the template «t»."""
+
+
+def workload(version: str, kind: str, name: str, **spec: object) -> Object:
+    metadata = {"name": name, "namespace": "default", "uid": name}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def two_of(name: str) -> Object:
+    """The spec of a workload with two pods that use the template «t»."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": USERS}
+    return {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+
+
+def either(first: str) -> Object:
+    """A request for a device of a class, or else one of the class «gpu»."""
+    classes = {"big": first, "small": "gpu"}
+    return {
+        "name": "gpu",
+        "firstAvailable": [
+            {"name": name, "deviceClassName": cls, "allocationMode": "ExactCount", "count": 1}
+            for name, cls in classes.items()
+        ],
+    }
+
+
+def using(resource: str) -> Object:
+    """A pod that requests an extended resource."""
+    amounts = {resource: "1"}
+    container = {"name": "main", "image": "main", "resources": {"requests": amounts, "limits": amounts}}
+    return {**pod(), "spec": {"containers": [container]}}
+
+
 GANGS: Object = {"feature gates": {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}}
 
 
@@ -122,16 +166,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "one of the alternatives has no class",
         [
             *(node(), device_class(), gpus(1)),
-            template(
-                "t",
-                {
-                    "name": "gpu",
-                    "firstAvailable": [
-                        {"name": "big", "deviceClassName": "no", "allocationMode": "ExactCount", "count": 1},
-                        {"name": "small", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1},
-                    ],
-                },
-            ),
+            template("t", either("no")),
             pod("template:t"),
         ],
         ("missing class",),
@@ -238,48 +273,45 @@ SITUATIONS: tuple[Situation, ...] = (
         ("free claim",),
     ),
     # --- selectors
-    Situation(
+    selecting(
         "no device has the wanted value",
-        [*asks(request("gpu", "gpu", 1, f'{A}.model == "h100"')), gpus(2)],
-        ("selectors",),
-        ("0 of 2 devices of its class match its selectors", "selector #0: 0 yes, 2 no"),
-        ("relax selector",),
+        f'{A}.model == "h100"',
+        gpus(2),
+        "selectors",
+        "0 of 2 devices of its class match its selectors",
+        "selector #0: 0 yes, 2 no",
     ),
-    Situation(
+    selecting(
         "one part of a selector is too strict",
-        [
-            *asks(request("gpu", "gpu", 1, f'{A}.model == "a100" && {C}.memory.compareTo(quantity("80Gi")) >= 0')),
-            gpus(2),
-        ],
-        ("selectors",),
-        (f'{C}.memory.compareTo(quantity("40Gi")) >= 0 instead of',),
-        ("relax selector",),
+        f'{A}.model == "a100" && {C}.memory.compareTo(quantity("80Gi")) >= 0',
+        gpus(2),
+        "selectors",
+        f'{C}.memory.compareTo(quantity("40Gi")) >= 0 instead of',
     ),
-    Situation(
+    selecting(
         "a value in another case",
-        [*asks(request("gpu", "gpu", 1, f'{A}.model == "A100"')), gpus(1)],
-        ("selectors",),
-        (f'{A}.model == "a100" instead of {A}.model == "A100"',),
-        ("relax selector",),
+        f'{A}.model == "A100"',
+        gpus(1),
+        "selectors",
+        f'{A}.model == "a100" instead of {A}.model == "A100"',
         source="cel",
     ),
-    Situation(
+    selecting(
         "an attribute that no device has",
-        [*asks(request("gpu", "gpu", 1, f'{A}.nvlink == "x"')), gpus(2)],
-        ("selector error",),
-        ("CEL runtime error: no such key: nvlink", "attribute gpu.example.com/nvlink is set on 0 devices"),
-        ("relax selector",),
+        f'{A}.nvlink == "x"',
+        gpus(2),
+        "selector error",
+        "CEL runtime error: no such key: nvlink",
+        "attribute gpu.example.com/nvlink is set on 0 devices",
         source="cel",
     ),
-    Situation(
+    selecting(
         "an attribute that few devices have, unguarded",
-        [
-            *asks(request("gpu", "gpu", 1, f"{A}.ready")),
-            slice_of(device("gpu-0", model="a"), device("gpu-1", model="a", ready=True)),
-        ],
-        ("selector error",),
-        ("no such key: ready", f'with "ready" in {A} in front'),
-        ("relax selector",),
+        f"{A}.ready",
+        slice_of(device("gpu-0", model="a"), device("gpu-1", model="a", ready=True)),
+        "selector error",
+        "no such key: ready",
+        f'with "ready" in {A} in front',
         source="cel",
     ),
     Situation(
@@ -293,71 +325,63 @@ SITUATIONS: tuple[Situation, ...] = (
         ("lower count", "relax selector"),
         source="cel",
     ),
-    Situation(
+    selecting(
         "the class's name for a domain",
-        [*asks(request("gpu", "gpu", 1, 'device.attributes["gpu"].model == "a100"')), gpus(1)],
-        ("selector error",),
-        ("no such key: model",),
-        ("relax selector",),
+        'device.attributes["gpu"].model == "a100"',
+        gpus(1),
+        "selector error",
+        "no such key: model",
         source="cel",
     ),
-    Situation(
+    selecting(
         "a number compared with a text",
-        [*asks(request("gpu", "gpu", 1, f'{A}.index == "5"')), gpus(1, index=5)],
-        ("selectors",),
-        ("0 of 1 device of its class match its selectors",),
-        ("relax selector",),
+        f'{A}.index == "5"',
+        gpus(1, index=5),
+        "selectors",
+        "0 of 1 device of its class match its selectors",
         source="cel",
     ),
-    Situation(
-        "a number that is negated",
-        [*asks(request("gpu", "gpu", 1, f"!{A}.index")), gpus(1, index=5)],
-        ("selector error",),
-        ("no such overload",),
-        ("relax selector",),
-        source="cel",
+    selecting(
+        "a number that is negated", f"!{A}.index", gpus(1, index=5), "selector error", "no such overload", source="cel"
     ),
-    Situation(
+    selecting(
         "a version compared as a text",
-        [*asks(request("gpu", "gpu", 1, f'{A}.driver >= "1.2.0"')), gpus(1, driver={"version": "2.0.0"})],
-        ("selector error",),
-        ("no such overload",),
-        ("relax selector",),
+        f'{A}.driver >= "1.2.0"',
+        gpus(1, driver={"version": "2.0.0"}),
+        "selector error",
+        "no such overload",
         source="cel",
     ),
-    Situation(
+    selecting(
         "a version that is too old",
-        [
-            *asks(request("gpu", "gpu", 1, f'{A}.driver.compareTo(semver("2.0.0")) >= 0')),
-            gpus(1, driver={"version": "1.9.3"}),
-        ],
-        ("selectors",),
-        ('semver("1.9.3")',),
-        ("relax selector",),
+        f'{A}.driver.compareTo(semver("2.0.0")) >= 0',
+        gpus(1, driver={"version": "1.9.3"}),
+        "selectors",
+        'semver("1.9.3")',
         source="cel",
     ),
-    Situation(
+    selecting(
         "memory that no device has",
-        [*asks(request("gpu", "gpu", 1, f'{C}.memory.compareTo(quantity("80Gi")) >= 0')), gpus(1)],
-        ("selectors",),
-        ('quantity("40Gi")',),
-        ("relax selector",),
+        f'{C}.memory.compareTo(quantity("80Gi")) >= 0',
+        gpus(1),
+        "selectors",
+        'quantity("40Gi")',
         source="cel",
     ),
-    Situation(
+    selecting(
         "a capacity that is looked for among the attributes",
-        [*asks(request("gpu", "gpu", 1, f'{A}.memory.compareTo(quantity("40Gi")) >= 0')), gpus(1)],
-        ("selector error",),
-        ("no such key: memory",),
-        ("relax selector",),
+        f'{A}.memory.compareTo(quantity("40Gi")) >= 0',
+        gpus(1),
+        "selector error",
+        "no such key: memory",
         source="cel",
     ),
-    Situation(
+    selecting(
         "an element beyond a list",
-        [*asks(request("gpu", "gpu", 1, f"{A}.index / {A}.zero == 1")), gpus(1, index=5, zero=0)],
-        ("selector error",),
-        ("division by zero",),
-        ("relax selector",),
+        f"{A}.index / {A}.zero == 1",
+        gpus(1, index=5, zero=0),
+        "selector error",
+        "division by zero",
         source="cel",
     ),
     Situation(
@@ -464,16 +488,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "every alternative is taken",
         [
             *(node(), device_class(), device_class("big", f'{A}.model == "h100"'), gpus(1), held("x", "gpu-0", by="q")),
-            template(
-                "t",
-                {
-                    "name": "gpu",
-                    "firstAvailable": [
-                        {"name": "big", "deviceClassName": "big", "allocationMode": "ExactCount", "count": 1},
-                        {"name": "small", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1},
-                    ],
-                },
-            ),
+            template("t", either("big")),
             pod("template:t"),
         ],
         ("class", "allocated"),
@@ -896,18 +911,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "an extended resource whose class has no free device",
         [
             *(node(), device_class("gpu", extendedResourceName="example.com/gpu"), gpus(1), held("x", "gpu-0", by="q")),
-            {
-                **pod(),
-                "spec": {
-                    "containers": [
-                        {
-                            "name": "main",
-                            "image": "main",
-                            "resources": {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}},
-                        }
-                    ]
-                },
-            },
+            using("example.com/gpu"),
         ],
         ("allocated",),
         ("0 of 1 matching device are free (held by other/x)",),
@@ -919,18 +923,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "an extended resource that no class and no device plugin provides",
         [
             *(node(), device_class(), gpus(1)),
-            {
-                **pod(),
-                "spec": {
-                    "containers": [
-                        {
-                            "name": "main",
-                            "image": "main",
-                            "resources": {"requests": {"example.com/fpga": "1"}, "limits": {"example.com/fpga": "1"}},
-                        }
-                    ]
-                },
-            },
+            using("example.com/fpga"),
         ],
         ("node resources",),
         ("Insufficient example.com/fpga",),
@@ -941,22 +934,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "a deployment whose pods would not fit",
         [
             *(node(), device_class(), gpus(1), held("x", "gpu-0", by="q"), template("t")),
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": "d", "namespace": "default", "uid": "d"},
-                "spec": {
-                    "replicas": 2,
-                    "selector": {"matchLabels": {"app": "d"}},
-                    "template": {
-                        "metadata": {"labels": {"app": "d"}},
-                        "spec": {
-                            "containers": [{"name": "main", "image": "main"}],
-                            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}],
-                        },
-                    },
-                },
-            },
+            workload("apps/v1", "Deployment", "d", **two_of("d")),
         ],
         ("allocated",),
         ("a new pod of deployment default/d: does not fit", "held by other/x"),
@@ -967,21 +945,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "a job that is suspended",
         [
             *(node(), device_class(), gpus(1), template("t")),
-            {
-                "apiVersion": "batch/v1",
-                "kind": "Job",
-                "metadata": {"name": "j", "namespace": "default", "uid": "j"},
-                "spec": {
-                    "suspend": True,
-                    "template": {
-                        "spec": {
-                            "restartPolicy": "Never",
-                            "containers": [{"name": "main", "image": "main"}],
-                            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}],
-                        }
-                    },
-                },
-            },
+            workload("batch/v1", "Job", "j", suspend=True, template={"spec": {"restartPolicy": "Never", **USERS}}),
         ],
         ("suspended",),
         ("job j is suspended",),
@@ -992,20 +956,7 @@ SITUATIONS: tuple[Situation, ...] = (
         [
             *(node(), device_class(), gpus(1), template("t")),
             {
-                "apiVersion": "apps/v1",
-                "kind": "ReplicaSet",
-                "metadata": {"name": "r", "namespace": "default", "uid": "r"},
-                "spec": {
-                    "replicas": 2,
-                    "selector": {"matchLabels": {"app": "r"}},
-                    "template": {
-                        "metadata": {"labels": {"app": "r"}},
-                        "spec": {
-                            "containers": [{"name": "main", "image": "main"}],
-                            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}],
-                        },
-                    },
-                },
+                **workload("apps/v1", "ReplicaSet", "r", **two_of("r")),
                 "status": {
                     "replicas": 0,
                     "conditions": [

@@ -55,6 +55,13 @@ class Actors:
         ref = self.stage.client.resource(RESOURCECLAIMTEMPLATES, "default")
         await ref.create(from_dict(ResourceClaimTemplate, body))
 
+    async def a_tester(self, **more: Any) -> None:
+        """A class, a claim, and the pod «tester» that uses it, after they have settled."""
+        await self.a_class()
+        await self.a_claim()
+        await self.a_pod("tester", "claim", **more)
+        await self.settle()
+
     async def a_pod(
         self,
         name: str,

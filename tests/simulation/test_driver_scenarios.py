@@ -27,10 +27,7 @@ PARAMETERS = {"opaque": {"driver": NAME, "parameters": {"a": "b"}}}
 @run_with(play)
 async def test_a2_prepare_that_fails_is_called_again_until_it_succeeds(on: Actors) -> None:
     on.order("fail", PREPARE)
-    await on.a_class()
-    await on.a_claim()
-    await on.a_pod("tester", "claim")
-    await on.settle()
+    await on.a_tester()
     assert await on.phase("tester") == "Pending"
     assert len(on.calls(PREPARE)) > 1
     on.order("release", PREPARE)
@@ -49,10 +46,7 @@ async def test_a3_a_pod_on_a_node_waits_for_a_claim_that_is_never_allocated(on: 
 
 @run_with(play)
 async def test_a4_a_pod_that_is_deleted_by_force_has_its_claim_unprepared(on: Actors) -> None:
-    await on.a_class()
-    await on.a_claim()
-    await on.a_pod("tester", "claim")
-    await on.settle()
+    await on.a_tester()
     await on.finish("tester", force=True)
     await on.settle(60)
     assert on.calls(UNPREPARE) == ["default/claim"]
@@ -60,10 +54,7 @@ async def test_a4_a_pod_that_is_deleted_by_force_has_its_claim_unprepared(on: Ac
 
 @run_with(play)
 async def test_a5_a_claim_that_no_container_uses_is_prepared_all_the_same(on: Actors) -> None:
-    await on.a_class()
-    await on.a_claim()
-    await on.a_pod("tester", "claim", containers={"without": []})
-    await on.settle()
+    await on.a_tester(containers={"without": []})
     assert await on.phase("tester") == "Running"
     assert on.calls(PREPARE) == ["default/claim"]
 
@@ -91,10 +82,7 @@ async def test_a6_containers_see_the_variables_of_their_requests_alone(on: Actor
 
 @run_with(play)
 async def test_a7_a_claim_of_the_same_name_waits_until_the_old_one_is_unprepared(on: Actors) -> None:
-    await on.a_class()
-    await on.a_claim()
-    await on.a_pod("tester", "claim")
-    await on.settle()
+    await on.a_tester()
     on.order("fail", UNPREPARE)
     await on.finish("tester", force=True)
     await on.settle()
@@ -173,10 +161,7 @@ async def test_b5_a_pod_waits_for_a_class_that_selects_a_device(on: Actors) -> N
 
 @run_with(play)
 async def test_b8_a_named_claim_is_deallocated_when_its_pod_is_gone(on: Actors) -> None:
-    await on.a_class()
-    await on.a_claim()
-    await on.a_pod("tester", "claim")
-    await on.settle()
+    await on.a_tester()
     assert (await on.claim("claim")).status.reserved_for
     await on.finish("tester")
     await on.settle()
@@ -289,10 +274,7 @@ async def test_l1_admin_access_needs_a_namespace_with_the_label(on: Actors) -> N
 @run_with(play)
 async def test_n5_and_n6_a_prepare_that_hangs_beyond_its_deadline_is_repeated(on: Actors) -> None:
     on.order("block", PREPARE)
-    await on.a_class()
-    await on.a_claim()
-    await on.a_pod("tester", "claim")
-    await on.settle()
+    await on.a_tester()
     assert await on.phase("tester") == "Pending"
     on.order("release", PREPARE)
     await on.settle(120)
@@ -302,10 +284,7 @@ async def test_n5_and_n6_a_prepare_that_hangs_beyond_its_deadline_is_repeated(on
 @run_with(play)
 async def test_n7_a_pod_has_succeeded_only_when_its_claims_are_unprepared(on: Actors) -> None:
     on.order("fail", UNPREPARE)
-    await on.a_class()
-    await on.a_claim()
-    await on.a_pod("tester", "claim", containers={"init-and-end": ["claim"]})
-    await on.settle()
+    await on.a_tester(containers={"init-and-end": ["claim"]})
     assert on.calls(UNPREPARE)
     assert await on.phase("tester") == "Running"
     on.order("release", UNPREPARE)
@@ -315,10 +294,7 @@ async def test_n7_a_pod_has_succeeded_only_when_its_claims_are_unprepared(on: Ac
 
 @run_with(play)
 async def test_n9_unprepare_of_a_deleted_pod_is_repeated_until_it_succeeds(on: Actors) -> None:
-    await on.a_class()
-    await on.a_claim()
-    await on.a_pod("tester", "claim")
-    await on.settle()
+    await on.a_tester()
     on.order("fail", UNPREPARE)
     await on.finish("tester", force=True)
     await on.settle(300)
@@ -381,10 +357,7 @@ async def test_i1_and_i4_a_tainted_device_is_for_claims_that_tolerate_it(on: Act
 
 @run_with(lambda test: play(test, "--driver-profile", "test", "--gpus", "1"))
 async def test_i2_a_pod_that_is_evicted_is_told_by_whom(on: Actors) -> None:
-    await on.a_class()
-    await on.a_claim()
-    await on.a_pod("tester", "claim")
-    await on.settle()
+    await on.a_tester()
     pods = on.stage.client.resource(PODS, "default")
     pod = await pods.get("tester")
     # So that what was written into the status can be read after the pod is gone.
@@ -512,10 +485,7 @@ async def test_f6_the_health_of_the_devices_of_three_pods_changes_at_the_same_ti
 
 def test_g3_a_driver_whose_unprepare_alone_is_skipped_must_be_there() -> None:
     async def scene(on: Actors) -> None:
-        await on.a_class()
-        await on.a_claim()
-        await on.a_pod("tester", "claim")
-        await on.settle()
+        await on.a_tester()
         assert await on.phase("tester") == "Pending"
         texts = await on.events("FailedPrepareDynamicResources")
         assert any(f"DRA driver {NAME} is not registered" in text for text in texts)

@@ -11,6 +11,7 @@ import msgspec
 from cathedra.api.struct import encode
 from cathedra.api.undecodable import Undecodable, UndecodableObject, identify
 from cathedra.client.transport import APICall, ResourceRef, WatchEvent, undecodable_event
+from tests.unit.passedon import PassedOn
 
 __all__ = ["SPOILED", "SpoiledTransport", "undecodable"]
 
@@ -25,7 +26,7 @@ def undecodable(ref: ResourceRef[Any], obj: Any) -> Undecodable:
     return identify(ref.kind, encode(obj), error)
 
 
-class SpoiledTransport:
+class SpoiledTransport(PassedOn):
     """Another transport, without the objects that have the annotation `SPOILED`.
 
     ``hears`` is called with every event before it is handed out.
@@ -34,9 +35,6 @@ class SpoiledTransport:
     def __init__(self, inner: Any, hears: Callable[[WatchEvent[Any]], None] = lambda _: None) -> None:
         self._inner = inner
         self._hears = hears
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     async def call(self, call: APICall) -> Any:
         answer = await self._inner.call(call)

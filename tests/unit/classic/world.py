@@ -33,6 +33,7 @@ from cathedra.node.config import NodeConfig
 from cathedra.node.runtime.simulated import RUN_SECONDS
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.scheduler import Scheduler, SchedulerDependencies
+from tests.unit.passedon import PassedOn
 
 __all__ = ["World", "claim", "gates", "play", "pod", "resource_class", "template"]
 
@@ -86,16 +87,13 @@ def _source(text: str) -> dict[str, str]:
     return {"resourceClaimName": text}
 
 
-class DyingTransport:
+class DyingTransport(PassedOn):
     """A part's way to the API that hangs before one of its writes, for a kill at that moment."""
 
     def __init__(self, inner: Any, writes: int) -> None:
         self._inner = inner
         self._left = writes
         self.died = asyncio.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     async def call(self, call: APICall) -> Any:
         if call.verb in WRITES:
@@ -106,15 +104,12 @@ class DyingTransport:
         return await self._inner.call(call)
 
 
-class WatchedTransport:
+class WatchedTransport(PassedOn):
     """A part's way to the API that tells the world of each write before the part knows that it was made."""
 
     def __init__(self, inner: Any, world: World) -> None:
         self._inner = inner
         self._world = world
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     async def call(self, call: APICall) -> Any:
         outcome = await self._inner.call(call)

@@ -41,6 +41,7 @@ from tests.running import run_with
 from tests.unit.controllers.resourceclaim.objects import allocate, pod, template
 from tests.unit.controllers.world import World, play
 from tests.unit.inprocess import API, with_api
+from tests.unit.passedon import PassedOn
 from tests.unit.spoiled import SPOILED, SpoiledTransport
 
 
@@ -209,15 +210,12 @@ async def test_what_an_owner_owns_that_cannot_be_decoded_stays_until_the_owner_g
     assert await left(world) == []
 
 
-class ClaimCalls:
+class ClaimCalls(PassedOn):
     """Records calls on claims, with the code of a refusal. Calls take a moment, as they do over a network."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
         self.calls: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     async def call(self, call: APICall) -> Any:
         if call.ref != RESOURCECLAIMS or not call.name:
@@ -258,15 +256,12 @@ def test_the_claim_of_a_deleted_pod_is_released_and_deleted_in_three_calls() -> 
     play((ResourceClaimController, collector_of_claims), story, through=counted)
 
 
-class UnseenChanges:
+class UnseenChanges(PassedOn):
     """Changes of config maps are not seen, only creations and deletions. Calls are recorded."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
         self.calls: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     async def call(self, call: APICall) -> Any:
         if call.ref == CONFIGMAPS and call.name:

@@ -21,17 +21,15 @@ from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.job.controller import JobController
 from cathedra.controllers.workloads.replicaset import ReplicaSetController
 from tests.unit.controllers.world import World, play
+from tests.unit.passedon import PassedOn
 
 
-class Deaf:
+class Deaf(PassedOn):
     """The first creation of a pod is not answered, and news of pods come ten seconds late."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
         self._lost = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     async def call(self, call: APICall) -> Any:
         answer = await self._inner.call(call)

@@ -25,6 +25,7 @@ from cathedra.scheduler.framework.plugin import Plugin
 from cathedra.scheduler.podplugins import PodPlugins, ProfilePlugins
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.running import run_with
+from tests.unit.passedon import PassedOn
 from tests.unit.scheduler.objects import bound_claim, claim, device_class, exactly, node, pod, slice_, volume
 from tests.unit.scheduler.world import World, play
 
@@ -243,7 +244,7 @@ def test_a_scheduler_that_stops_ends_its_bindings_without_noise(
     assert [record.getMessage() for record in caplog.records if record.exc_info or record.levelno > logging.INFO] == []
 
 
-class Faulty:
+class Faulty(PassedOn):
     """The scheduler's way to the server, on which the writes with these numbers go wrong."""
 
     def __init__(self, inner: Any, faults: Mapping[int, str], subresource: str | None = None) -> None:
@@ -251,9 +252,6 @@ class Faulty:
         self._faults = faults
         self._subresource = subresource
         self.writes = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     async def call(self, call: APICall) -> Any:
         if call.verb not in ("create", "update", "patch", "delete") or call.ref.kind == "Event":

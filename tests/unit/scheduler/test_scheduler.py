@@ -19,6 +19,7 @@ from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.plugins.interpod_affinity import InterPodAffinity
 from cathedra.scheduler.scheduler import ATTEMPTS_IN_TURN, LONGEST_TURN_SECONDS
 from tests.running import run_with
+from tests.unit.passedon import PassedOn
 from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 from tests.unit.spoiled import SPOILED, SpoiledTransport
@@ -177,16 +178,13 @@ def test_pods_that_wait_are_tried_together_as_long_as_that_does_not_keep_others_
     play(body)
 
 
-class Broken:
+class Broken(PassedOn):
     """A way to the server that has a defect the first time it is asked for something."""
 
     def __init__(self, inner: Any, what: str) -> None:
         self._inner = inner
         self._what = what
         self._broke = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     async def call(self, call: APICall) -> Any:
         if call.verb == "create" and call.subresource == self._what and not self._broke:

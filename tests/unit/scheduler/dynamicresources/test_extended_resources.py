@@ -22,6 +22,7 @@ from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
 from cathedra.scheduler.state.node_info import NodeInfo
 from tests.requirements import with_memos
 from tests.running import run_with
+from tests.unit.passedon import PassedOn
 from tests.unit.scheduler.objects import device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -273,13 +274,7 @@ def test_nodes_are_scored_by_the_devices_that_are_in_use(strategy: str, expected
 
 
 def test_a_failed_binding_deletes_the_claim_again() -> None:
-    class NoBinding:
-        def __init__(self, inner: Any) -> None:
-            self._inner = inner
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._inner, name)
-
+    class NoBinding(PassedOn):
         async def call(self, call: APICall) -> Any:
             if call.subresource == "binding":
                 raise ConnectionError("no")

@@ -23,6 +23,7 @@ from cathedra.api.status import StatusError, conflict
 from cathedra.api.struct import Quantity, RawJSON, from_dict, replace
 from cathedra.client.transport import APICall, EventType, PatchType
 from tests.running import run_with
+from tests.unit.passedon import PassedOn
 from tests.unit.scheduler.objects import DRIVER, claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -240,15 +241,12 @@ async def test_a_claim_that_somebody_else_uses_is_not_taken_away(world: World) -
     assert await world.node_of("second") == ""
 
 
-class Meddler:
+class Meddler(PassedOn):
     """Lets the scheduler's first status updates of claims fail."""
 
     def __init__(self, inner: Any, failures: list[Exception]) -> None:
         self._inner = inner
         self._failures = failures
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     async def call(self, call: APICall) -> Any:
         if _is_claim_status(call) and self._failures:

@@ -21,6 +21,7 @@ from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.scheduler.dynamicresources.writing import ATTEMPTS, FINALIZER, ClaimWriter, WriteFailed
 from tests.running import run_with
 from tests.unit.inprocess import API, with_api
+from tests.unit.passedon import PassedOn
 from tests.unit.scheduler.objects import claim, pod
 
 RESULT = DeviceRequestAllocationResult(request="gpu", driver="gpu.example.com", pool="n1", device="gpu-0")
@@ -73,12 +74,9 @@ class Contended(Client):
     def resource(self, *args: Any, **more: Any) -> Any:
         return self._Resource(super().resource(*args, **more), self)
 
-    class _Resource:
+    class _Resource(PassedOn):
         def __init__(self, inner: Any, contended: Contended) -> None:
             self._inner, self._contended = inner, contended
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._inner, name)
 
         async def update(self, obj: ResourceClaim) -> Any:
             await self._contended.interfere(obj)

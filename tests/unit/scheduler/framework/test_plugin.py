@@ -41,6 +41,7 @@ from cathedra.scheduler.state.pod_info import PodInfo
 from tests.running import beside, run_with
 from tests.unit.controllers.world import open_server
 from tests.unit.inprocess import API, with_api
+from tests.unit.passedon import PassedOn
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -163,14 +164,11 @@ def test_order_stays_and_turns_around_in_reverse(scores: list[int]) -> None:
             assert down[one] >= down[other]
 
 
-class Patches:
+class Patches(PassedOn):
     """Remembers the changes of pods' status."""
 
     def __init__(self, inner: Any, seen: list[Any]) -> None:
         self._inner, self._seen = inner, seen
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     async def call(self, call: APICall) -> Any:
         if call.verb == "patch" and call.ref.resource == "pods":

@@ -24,19 +24,17 @@ from cathedra.scheduler.plugins.binder import DefaultBinder
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.apiserver.plain_definitions import plain_definitions
+from tests.unit.passedon import PassedOn
 from tests.unit.scheduler.objects import node, pod
 
 
-class Faulty:
+class Faulty(PassedOn):
     """A transport that loses answers: of bindings (before or after they were carried out) and of questions."""
 
     def __init__(self, inner: Any, *, carried_out: bool, lost_questions: int) -> None:
         self._inner = inner
         self._carried_out = carried_out
         self.lost_questions = lost_questions
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     async def call(self, call: APICall) -> Any:
         if call.verb == "create":
@@ -105,7 +103,7 @@ def test_a_binding_that_was_not_carried_out_is_an_error() -> None:
     assert after.spec.node_name == ""
 
 
-class Refusing:
+class Refusing(PassedOn):
     """A transport whose bindings are carried out, and answered with an error all the same."""
 
     def __init__(self, inner: Any, refusal: Callable[[], StatusError], *, repeated: bool) -> None:
@@ -113,9 +111,6 @@ class Refusing:
         self._refusal = refusal
         self._repeated = repeated
         self._refused_reads = 2
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     async def call(self, call: APICall) -> Any:
         if call.verb == "get" and self._refused_reads:
