@@ -19,6 +19,7 @@ from tools.linearizability.model import (
     Event,
     KubernetesOperation,
     Request,
+    Writes,
     check_revisions,
     check_watch,
     step,
@@ -222,5 +223,6 @@ def test_versions_of_all_objects_are_of_one_counter() -> None:
 )
 def test_a_watch_that_is_wrong_is_found(events: list[Event]) -> None:
     other = Operation("other", Request("create", "b"), 0, 1, Answer(201, "b", 7))
-    assert check_watch([Event("ADDED", "k", "a", 5), Event("ADDED", "other", "b", 7)], 4, [CREATED, other]) == []
-    assert check_watch(events, 4, [CREATED, other])
+    writes = Writes([CREATED, other])
+    assert check_watch([Event("ADDED", "k", "a", 5), Event("ADDED", "other", "b", 7)], 4, writes) == []
+    assert check_watch(events, 4, writes)

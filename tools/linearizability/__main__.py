@@ -31,7 +31,7 @@ from tools.attack.client import Server, User
 from tools.kills.programs import Program
 from tools.linearizability.checker import first_impossible
 from tools.linearizability.clients import Clients
-from tools.linearizability.model import ABSENT, KubernetesOperation, check_revisions, check_watch, step
+from tools.linearizability.model import ABSENT, KubernetesOperation, Writes, check_revisions, check_watch, step
 from tools.soak.figures import processes
 
 __all__ = ["Outcome", "Plan", "main", "run"]
@@ -139,8 +139,9 @@ def _judged(clients: Clients, kills: int, *, shared: bool) -> Outcome:
     impossible = first_impossible(history, ABSENT, step)
     if impossible:
         problems.append("no order explains:\n" + "\n".join(str(one) for one in impossible[-30:]))
+    writes = Writes(history)
     for watched in clients.watches:
-        problems += check_watch(watched.events, watched.start, history, shared=shared)
+        problems += check_watch(watched.events, watched.start, writes, shared=shared)
     return Outcome(history, len(clients.watches), sum(len(one.events) for one in clients.watches), kills, problems)
 
 

@@ -6,6 +6,7 @@ are at one moment. Lists are reads of each of their keys. A write whose answer w
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,7 @@ __all__ = [
     "KubernetesOperation",
     "Request",
     "State",
+    "Writes",
     "check_revisions",
     "check_watch",
     "step",
@@ -162,9 +164,23 @@ class Event:
     version: int
 
 
-def check_watch(
-    events: Sequence[Event], start: int, history: Iterable[KubernetesOperation], *, shared: bool = False
-) -> list[str]:
+class Writes:
+    """The writes of a history, made once for all watches: a search for each would take minutes in a long one."""
+
+    def __init__(self, history: Iterable[KubernetesOperation]) -> None:
+        writes = [one for one in history if _is_write(one)]
+        self.values = frozenset(one.input.value for one in writes)
+        self._acknowledged = sorted(
+            (one for one in writes if one.output is not None and one.output.status in OK), key=_version_of
+        )
+        self._versions = [_version_of(one) for one in self._acknowledged]
+
+    def acknowledged(self, span: range) -> Sequence[KubernetesOperation]:
+        """Return the acknowledged writes with these versions."""
+        return self._acknowledged[bisect_left(self._versions, span.start) : bisect_left(self._versions, span.stop)]
+
+
+def check_watch(events: Sequence[Event], start: int, writes: Writes, *, shared: bool = False) -> list[str]:
     """Return what is wrong with the events of a watch from a version on.
 
     Versions grow; each acknowledged write up to the last event is there once, with its value; no event is of a value
@@ -184,20 +200,16 @@ def check_watch(
         if before is not None and before is (event.type == "ADDED"):
             wrong.append(f"{event} does not follow the events of its key before it")
         there[event.key] = event.type != "DELETED"
-    requests = [one for one in history if _is_write(one)]
-    values = {one.input.value for one in requests}
-    wrong += [f"{event} shows a value that was not written" for event in events if event.value not in values]
+    wrong += [f"{event} shows a value that was not written" for event in events if event.value not in writes.values]
     # Of the last version another event may have been on its way when the connection ended.
     span = range(start + 1, last if shared else last + 1)
-    return wrong + _missing(seen, requests, span)
+    return wrong + _missing(seen, writes.acknowledged(span))
 
 
-def _missing(seen: Mapping[tuple[int, str], Event], requests: Iterable[KubernetesOperation], span: range) -> list[str]:
+def _missing(seen: Mapping[tuple[int, str], Event], writes: Iterable[KubernetesOperation]) -> list[str]:
     wrong = []
-    for one in requests:
-        if one.output is None or one.output.status not in OK or one.output.version not in span:
-            continue
-        event = seen.get((one.output.version, one.key))
+    for one in writes:
+        event = seen.get((_version_of(one), one.key))
         if event is None or event.value != one.input.value:
-            wrong.append(f"the write {one.input} with version {one.output.version} is shown as {event}")
+            wrong.append(f"the write {one.input} with version {_version_of(one)} is shown as {event}")
     return wrong
