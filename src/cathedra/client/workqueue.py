@@ -25,7 +25,7 @@ K = TypeVar("K", bound=Hashable)
 
 _LOG: Final = logging.getLogger(__name__)
 TURN_SECONDS: Final = 0.002
-"""Time after which a worker lets other tasks run. There are some fifty workers in a process."""
+"""Time after which the workers of a queue let other tasks run. A process has some thirty queues."""
 
 
 class QueueShutDown(Exception):
@@ -225,18 +225,18 @@ async def run_workers(
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(workers):
-                group.create_task(_work(queue, reconcile))
+                group.create_task(_work(queue, reconcile, TURN_SECONDS / workers))
     finally:
         # The timers belong to the loop and would otherwise add keys to a queue that no worker reads.
         queue.shut_down()
 
 
-async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | None]]) -> None:
+async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | None]], turn_seconds: float) -> None:
     turn_began = queue.clock.monotonic()
     while True:
         # Most reconcilers find nothing to do, and do not suspend. With 100,000 keys after a list, a worker would stop
         # the API server in the same process for a second.
-        if queue.clock.monotonic() - turn_began > TURN_SECONDS:
+        if queue.clock.monotonic() - turn_began > turn_seconds:
             await asyncio.sleep(0)
             turn_began = queue.clock.monotonic()
         waits = not queue
