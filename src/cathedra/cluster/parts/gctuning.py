@@ -7,8 +7,8 @@ every request for 100 ms now and then. Hardly anything here is cyclic, so garbag
 The number of objects is no measure of memory: ten objects in a cycle may hold a hundred megabytes. `MemoryWatch`
 therefore also collects when the process has grown, and then returns freed memory to the system.
 
-A collection of all objects stops a server with 10,000 nodes for a second or two. Objects that have survived one are
-therefore exempt (`gc.freeze`) until the process is three times as large (`MemoryWatch`).
+A collection of all objects stops a server with 10,000 nodes for a second or two. Objects that have survived two
+younger ones are therefore exempt (`gc.freeze`) until the process is three times as large (`MemoryWatch`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ YOUNG: Final = 25_000
 MIDDLE: Final = 2
 """Collections of new objects between two that include those which survived the first; ten in Python's own setting.
 The second kind stops the process for 0.4 to 0.9 ms for each thousand objects: 70 ms at most for three times `YOUNG`."""
-OLD: Final = 1
-"""Collections of the second kind between two of all objects that are not exempt; ten in Python's own setting. With ten,
-a server into which a large cluster is loaded would examine two million objects at once."""
 LOOK_SECONDS: Final = 1.0
 LATER_SECONDS: Final = (5.0, 10.0, 20.0, 40.0)
 """From the last growth, and from each time to the next."""
@@ -55,7 +52,7 @@ def tune_collection() -> None:
     service.
     """
     gc.freeze()
-    gc.set_threshold(YOUNG, MIDDLE, OLD)
+    gc.set_threshold(YOUNG, MIDDLE, 10)
     gc.enable()
 
 
@@ -77,8 +74,12 @@ async def collected_by_memory(clock: Clock, young_share: float = 1.0) -> AsyncIt
 
 
 def _exempt_survivors(phase: str, info: dict[str, int]) -> None:
-    """Exempt what has survived a collection of all objects from the next one."""
-    if phase == "stop" and info["generation"] == 2:
+    """Exempt what has survived two collections from the next one.
+
+    Left in the oldest generation, objects of a large cluster that is being loaded would be examined by the hundred
+    thousand at once.
+    """
+    if phase == "stop" and info["generation"] >= 1:
         gc.freeze()
 
 

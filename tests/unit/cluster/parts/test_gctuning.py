@@ -156,7 +156,7 @@ def test_objects_that_survived_a_collection_are_examined_again_only_with_everyth
     async def body() -> None:
         async with collected_by_memory(LoopClock(asyncio.get_running_loop())):
             survivor = Cyclic()
-            gc.collect()
+            gc.collect(1)
             assert not any(one is survivor for one in gc.get_objects())
             known = weakref.ref(survivor)
             del survivor
