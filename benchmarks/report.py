@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from benchmarks.apiserver import Load, Server
@@ -134,7 +135,9 @@ def draw_clusters(found: Sequence[Sizes], folder: Path) -> None:
         if len(curves) > 1:
             axes.legend(fontsize=7)
     figure.supxlabel("nodes, with ten pods and five claims each", fontsize=9)
-    figure.savefig(folder / "clusters.svg", metadata={"Date": None})
+    # Letters as text and not as outlines: a quarter of the size.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "clusters"}):
+        figure.savefig(folder / "clusters.svg", metadata={"Date": None})
     print("| nodes |", " | ".join(f"{one.nodes:,}" for one in found), "|")
     for title, curves in PANELS:
         for label, value in curves:

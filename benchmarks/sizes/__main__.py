@@ -18,6 +18,9 @@ match sys.argv[1:]:
         suspend_collection()
         switch_soon()
         uvloop.run((serve if part == "--serve" else run_agents)(Path(folder), int(nodes)))
-    case [nodes]:
+    case [nodes] if nodes.isdecimal():
         for name, figure in measured(int(nodes))._asdict().items():
             print(f"{name:<14} {figure:>12,.3f}")
+    case _:
+        print("usage: python -m benchmarks.sizes NODES", file=sys.stderr)
+        sys.exit(2)

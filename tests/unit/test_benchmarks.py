@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -91,3 +92,14 @@ CONTENTS = ["ca", "cert", "key"]
 def test_a_kubeconfig_without_a_client_certificate_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs an HTTPS address and a client certificate"):
         target_of(kubeconfig(tmp_path, {}, {"token": "t"}), tmp_path)
+
+
+def test_a_cluster_whose_figures_are_kept_is_drawn_without_being_measured(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="plots need matplotlib, an extra of the project")
+    kept = [[1000, *[1.5] * 16], [2000, *[2.5] * 16]]
+    (tmp_path / "clusters.json").write_text(json.dumps(kept))
+    command = [sys.executable, "-m", "benchmarks.report", "--to", str(tmp_path), "--clusters", "2000", "1000"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "| start until it serves, s (start) | 1.5 | 2.5 |" in done.stdout.splitlines()
+    assert "longest stall, ms" in (tmp_path / "clusters.svg").read_text()
