@@ -134,7 +134,7 @@ def access_control(registry: Registry, setup: AccessSetup) -> AccessControl:
         CertificateChecks(authorizer),
         PodGroupWorkloadExists(registry),
         PolicyCheck(registry, authorizer, kinds, computations, metrics),
-        ValidatingWebhooks(Hooks(registry, VALIDATING, authorizer, computations), dispatcher),
+        ValidatingWebhooks(Hooks(registry, VALIDATING, authorizer, computations), dispatcher, computations),
         ResourceQuotaCheck(registry, gates),
     ]
     chain = AdmissionChain(plugins, external=mutating, observe=registry.observe, metrics=metrics)

@@ -6,12 +6,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from cathedra.api.core.admissionregistration_v1 import NamedRuleWithOperations, RuleWithOperations
+from cathedra.api.core.admissionregistration_v1 import MatchCondition, NamedRuleWithOperations, RuleWithOperations
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import path_segment
+from cathedra.api.formats import path_segment, qualified_name
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES: Final = ("*", "Cluster", "Namespaced")
+_MOST_CONDITIONS: Final = 64
+
+
+def check_conditions(errors: ErrorList, path: FieldPath, conditions: Sequence[MatchCondition]) -> None:
+    """Check the match conditions of a policy or a webhook: their number, names, and that each has an expression."""
+    if len(conditions) > _MOST_CONDITIONS:
+        errors.too_many(path, len(conditions), _MOST_CONDITIONS)
+    seen: set[str] = set()
+    for position, condition in enumerate(conditions):
+        where = path.index(position)
+        if not condition.expression.strip():
+            errors.required(where.child("expression"))
+        if not condition.name:
+            errors.required(where.child("name"))
+            continue
+        for problem in qualified_name(condition.name):
+            errors.invalid(where.child("name"), condition.name, problem)
+        if condition.name in seen:
+            errors.duplicate(where.child("name"), condition.name)
+        seen.add(condition.name)
 
 
 def check_named_rule(errors: ErrorList, path: FieldPath, rule: NamedRuleWithOperations) -> None:

@@ -15,6 +15,7 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.declarative import FieldTags, TypeTags
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.labelselectors import validate_label_selector
 from cathedra.kinds.strategies import ObjectRules
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -80,6 +81,12 @@ def validate_cluster_role(role: rbac_v1.ClusterRole) -> ErrorList:
             FieldPath("aggregationRule").child("clusterRoleSelectors"),
             "at least one clusterRoleSelector required if aggregationRule is non-nil",
         )
+    for position, selector in enumerate(aggregation.cluster_role_selectors if aggregation is not None else ()):
+        path, prior = FieldPath("aggregationRule").child("clusterRoleSelectors").index(position), len(errors)
+        validate_label_selector(errors, path, selector)
+        if len(errors) > prior:
+            # Kubernetes shows the selector that it could not make, which is nil.
+            errors.invalid(path, None, "invalid label selector.")
     return errors
 
 

@@ -25,10 +25,10 @@ from cathedra.api.core.admissionregistration_v1 import (
 )
 from cathedra.api.field import ErrorList, ErrorType, FieldError, FieldPath
 from cathedra.api.formats import check as check_format
-from cathedra.api.formats import dns_subdomain, label_key, path_segment, qualified_name
+from cathedra.api.formats import dns_subdomain, label_key, path_segment
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
-from cathedra.apiserver.admission.ruleerrors import check_named_rule
+from cathedra.apiserver.admission.ruleerrors import check_conditions, check_named_rule
 
 if TYPE_CHECKING:
     from cathedra.cel.admission import PolicyCompileError
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
 _POLICIES: Final = ("Fail", "Ignore")
 _MATCH_POLICIES: Final = ("Equivalent", "Exact")
-_MOST_CONDITIONS: Final = 64
 _BOTH: Final = (
     "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
     "headers serves no purpose)"
@@ -141,21 +140,7 @@ def check_matching(errors: ErrorList, spec: ValidatingAdmissionPolicySpec | Muta
         check_resources(errors, path, spec.match_constraints)
         if not spec.match_constraints.resource_rules:
             errors.required(path.child("resourceRules"))
-    if len(spec.match_conditions) > _MOST_CONDITIONS:
-        errors.too_many("spec.matchConditions", len(spec.match_conditions), _MOST_CONDITIONS)
-    seen: set[str] = set()
-    for position, condition in enumerate(spec.match_conditions):
-        path = FieldPath("spec").child("matchConditions").index(position)
-        if not condition.expression.strip():
-            errors.required(path.child("expression"))
-        if not condition.name:
-            errors.required(path.child("name"))
-            continue
-        for problem in qualified_name(condition.name):
-            errors.invalid(path.child("name"), condition.name, problem)
-        if condition.name in seen:
-            errors.duplicate(path.child("name"), condition.name)
-        seen.add(condition.name)
+    check_conditions(errors, FieldPath("spec").child("matchConditions"), spec.match_conditions)
     for position, variable in enumerate(spec.variables):
         where = f"spec.variables[{position}].name"
         if not variable.name:

@@ -118,7 +118,7 @@ class Hooks:
         found = self._compiled.get(hook.key)
         if found is None:
             found = await compiled_in_time(
-                self._computations, request.user.name, lambda check: _compile(hook.webhook, check)
+                self._computations, request.user.name, lambda check: compile_conditions(hook.webhook, check)
             )
             # Compiling waits for a worker. If the configuration has changed meanwhile, the result is an old one.
             if hook in self._hooks():
@@ -182,7 +182,7 @@ async def _convert(view: VersionedAttributes, version: VersionDefinition) -> Non
         raise internal_error(error.status.message) from None
 
 
-def _compile(webhook: Webhook, check: Callable[[], object]) -> CompiledPolicy:
+def compile_conditions(webhook: Webhook, check: Callable[[], object]) -> CompiledPolicy:
     """Compile match conditions as a policy that denies every request for which they hold."""
     from cathedra.cel.admission import compile_policy  # start-up time: as above
 

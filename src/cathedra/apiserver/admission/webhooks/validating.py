@@ -5,6 +5,7 @@ validation of webhook configurations themselves.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cathedra.api.core.admissionregistration_v1 import (
@@ -12,16 +13,21 @@ from cathedra.api.core.admissionregistration_v1 import (
     ValidatingWebhookConfiguration,
     WebhookClientConfig,
 )
-from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.field import ErrorList, FieldError, FieldPath
 from cathedra.api.formats import dns_subdomain
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import invalid
+from cathedra.api.struct import to_dict
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
-from cathedra.apiserver.admission.ruleerrors import check_rule
+from cathedra.apiserver.admission.policies.bound import compiled_in_time
+from cathedra.apiserver.admission.policies.policyerrors import expression_errors
+from cathedra.apiserver.admission.ruleerrors import check_conditions, check_rule
 from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.apiserver.admission.webhooks.client import VERSIONS
 from cathedra.apiserver.admission.webhooks.dispatcher import WebhookDispatcher
-from cathedra.apiserver.admission.webhooks.hooks import MUTATING, VALIDATING, Hooks
+from cathedra.apiserver.admission.webhooks.hooks import MUTATING, VALIDATING, Hooks, Webhook, compile_conditions
+from cathedra.apiserver.computation import Computations
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.machinery.webhooks import check_webhook_service, check_webhook_url
 
@@ -32,7 +38,8 @@ class ValidatingWebhooks(AdmissionPlugin):
     name = "ValidatingAdmissionWebhook"
     rules = frozenset({VALIDATING})
 
-    def __init__(self, hooks: Hooks, dispatcher: WebhookDispatcher) -> None:
+    def __init__(self, hooks: Hooks, dispatcher: WebhookDispatcher, computations: Computations) -> None:
+        self._computations = computations
         self._hooks = hooks
         self._dispatcher = dispatcher
 
@@ -47,7 +54,7 @@ class ValidatingWebhooks(AdmissionPlugin):
             StatusError: a webhook refused, or could not be called; 422, a configuration that is written breaks the
                 rules.
         """
-        _check_rules(request)
+        await self._check_rules(request)
         if not self._hooks:
             return
         view = VersionedAttributes(request)
@@ -59,14 +66,17 @@ class ValidatingWebhooks(AdmissionPlugin):
             if isinstance(outcome, BaseException):
                 raise outcome
 
-
-def _check_rules(request: AdmissionAttributes) -> None:
-    definition = request.definition
-    if definition.group_resource not in {MUTATING, VALIDATING} or request.operation not in {"CREATE", "UPDATE"}:
-        return
-    errors = configuration_errors(request.object)
-    if errors:
-        raise invalid(definition.group, definition.kind, request.object.metadata.name, errors)
+    async def _check_rules(self, request: AdmissionAttributes) -> None:
+        definition, obj = request.definition, request.object
+        if definition.group_resource not in {MUTATING, VALIDATING} or request.operation not in {"CREATE", "UPDATE"}:
+            return
+        errors = configuration_errors(obj)
+        if not errors and any(webhook.match_conditions for webhook in obj.webhooks):
+            errors = await compiled_in_time(
+                self._computations, request.user.name, lambda check: condition_errors(obj.webhooks, check)
+            )
+        if errors:
+            raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
 
 
 _SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
@@ -76,7 +86,6 @@ _CHOICES: Final = {
     "reinvocation_policy": ("reinvocationPolicy", ("IfNeeded", "Never")),
 }
 _LONGEST_SECONDS: Final = 30
-_MOST_CONDITIONS: Final = 64
 
 
 def configuration_errors(
@@ -92,6 +101,18 @@ def configuration_errors(
         if webhook.name in seen:
             errors.duplicate(path.child("name"), webhook.name)
         seen.add(webhook.name)
+    return errors
+
+
+def condition_errors(webhooks: Sequence[Webhook], check: Callable[[], object]) -> ErrorList:
+    """Return the errors of the compiler in the match conditions of webhooks; ``check`` may raise an exception."""
+    errors = ErrorList()
+    for position, webhook in enumerate(webhooks):
+        if webhook.match_conditions:
+            values: JSONObject = {"matchConditions": [to_dict(condition) for condition in webhook.match_conditions]}
+            for one in expression_errors(values, compile_conditions(webhook, check).errors):
+                field = one.field.replace("spec", f"webhooks[{position}]", 1)
+                errors.append(FieldError(one.type, field, one.value, one.detail))
     return errors
 
 
@@ -111,8 +132,7 @@ def _check(errors: ErrorList, path: FieldPath, webhook: Any) -> None:
     if seconds is not None and not 1 <= seconds <= _LONGEST_SECONDS:
         errors.invalid(path.child("timeoutSeconds"), seconds, "the timeout value must be between 1 and 30 seconds")
     _check_versions(errors, path.child("admissionReviewVersions"), webhook.admission_review_versions)
-    if len(webhook.match_conditions) > _MOST_CONDITIONS:
-        errors.too_many(path.child("matchConditions"), len(webhook.match_conditions), _MOST_CONDITIONS)
+    check_conditions(errors, path.child("matchConditions"), webhook.match_conditions)
     _check_client(errors, path.child("clientConfig"), webhook.client_config)
 
 

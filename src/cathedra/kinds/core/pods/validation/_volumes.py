@@ -82,6 +82,7 @@ _NEEDED: Final = {
     "persistentVolumeClaim": ("claimName",),
     "nfs": ("server", "path"),
     "csi": ("driver",),
+    "ephemeral": ("volumeClaimTemplate",),
 }
 
 
