@@ -23,6 +23,9 @@ from typing import Any
 
 import yaml
 
+from benchmarks import advisor
+from cathedra.api.resource import ResourceClaimConsumerReference
+from cathedra.api.struct import replace
 from cathedra.insight import ClusterState, PlannedChanges, convert, devices, explain, lint, match, read_dump, simulate
 
 Row = tuple[str, float, str, str | float | None, str | float | None]
@@ -162,6 +165,42 @@ def _number(one: dict[str, Any]) -> int:
     return int(one["metadata"]["name"].split("-")[1])
 
 
+REPLICAS = 1000
+
+
+def large() -> ClusterState:
+    """The cluster of the advisor's benchmark: nodes, devices, running pods with claims, and pods of ten forms that
+    wait."""
+    plain: list[dict[str, Any]] = [one for one in objects(0) if one["kind"] == "DeviceClass"]
+    plain.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})
+    makers: tuple[Callable[[int], Any], ...] = (advisor.node, advisor.slice_of)
+    made: list[Any] = [make(number) for make in makers for number in range(advisor.NODES_OF)]
+    for number in range(advisor.CLAIMS):
+        name = f"run-{number}"
+        held = advisor.claim(f"held-{number}", 1, number=number)
+        consumer = ResourceClaimConsumerReference(resource="pods", name=name, uid=name)
+        used = replace(held.status, reserved_for=(consumer,))
+        made += [replace(held, status=used), advisor.pod(name, f"held-{number}", f"node-{number % advisor.NODES_OF}")]
+    made += [advisor.waiting(number)[0] for number in range(advisor.SORTS)]
+    made += [advisor.waiting(number)[1] for number in range(advisor.PENDING)]
+    return read_dump(plain).including(
+        replace(one, metadata=replace(one.metadata, uid=one.metadata.name)) for one in made
+    )
+
+
+def deployment(replicas: int) -> list[dict[str, Any]]:
+    """A deployment of pods with one device each, and the template of their claims."""
+    template, pod = waiting("web", 1)
+    labels = {"app": "web"}
+    spec = {
+        "replicas": replicas,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod["spec"]},
+    }
+    metadata = {"name": "web", "namespace": "default"}
+    return [template, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}]
+
+
 def command_seconds() -> float:
     """Processor time of ``kubectl dra explain`` on that dump, from start to exit."""
     command = [sys.executable, "-c", "import sys; from cathedra.cli.entry import kubectl_dra; sys.exit(kubectl_dra())"]
@@ -254,4 +293,12 @@ def rows() -> Iterator[Row]:
         "s",
         None,
         30,
+    )
+    size = f"{advisor.NODES_OF} nodes × {advisor.PER_NODE}, {advisor.CLAIMS} claims, {advisor.PENDING} pods wait"
+    yield (
+        f"insight/simulate {REPLICAS} replicas, {size}",
+        measured(large, lambda state: simulate(state, PlannedChanges(apply=deployment(REPLICAS)), copies=0), runs=1),
+        "s",
+        None,
+        6,
     )
