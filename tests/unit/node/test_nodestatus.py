@@ -101,23 +101,21 @@ class Counting(NodeTransport):
         return await super().update(call)
 
 
-def test_a_node_that_was_marked_as_lost_reports_that_it_is_ready_with_the_next_heartbeat() -> None:
-    async def body(s: Setting) -> None:
-        await asyncio.sleep(60)
-        nodes = s.client.resource(NODES)
-        node = await nodes.get(NODE)
-        before = s.server.writes
-        unknown = tuple(replace(one, status="Unknown", reason="NodeStatusUnknown") for one in node.status.conditions)
-        await nodes.update_status(replace(node, status=replace(node.status, conditions=unknown)))
-        await asyncio.sleep(15)
-        conditions = (await nodes.get(NODE)).status.conditions
-        assert {one.type: one.status for one in conditions if one.type == "Ready"} == {"Ready": "True"}
-        assert "Unknown" not in {one.status for one in conditions}
-        await asyncio.sleep(60)
-        # The mark, and one write of the agent.
-        assert s.server.writes == before + 2
-
-    play(body, Counting)
+@run_with(lambda test: play(test, Counting))
+async def test_a_node_that_was_marked_as_lost_reports_that_it_is_ready_with_the_next_heartbeat(s: Setting) -> None:
+    await asyncio.sleep(60)
+    nodes = s.client.resource(NODES)
+    node = await nodes.get(NODE)
+    before = s.server.writes
+    unknown = tuple(replace(one, status="Unknown", reason="NodeStatusUnknown") for one in node.status.conditions)
+    await nodes.update_status(replace(node, status=replace(node.status, conditions=unknown)))
+    await asyncio.sleep(15)
+    conditions = (await nodes.get(NODE)).status.conditions
+    assert {one.type: one.status for one in conditions if one.type == "Ready"} == {"Ready": "True"}
+    assert "Unknown" not in {one.status for one in conditions}
+    await asyncio.sleep(60)
+    # The mark, and one write of the agent.
+    assert s.server.writes == before + 2
 
 
 class Runtime:

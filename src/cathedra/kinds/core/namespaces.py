@@ -70,7 +70,7 @@ class FinalizeStrategy(Strategy[core_v1.Namespace]):
         return replace(old, spec=replace(old.spec, finalizers=new.spec.finalizers))
 
     def validate_update(self, new: core_v1.Namespace, old: core_v1.Namespace, context: RequestContext) -> ErrorList:
-        """Check the finalizers."""
+        """Return the errors of the finalizers."""
         errors = ErrorList()
         for position, finalizer in enumerate(new.spec.finalizers):
             _check_finalizer(errors, _FINALIZERS.index(position), finalizer)
