@@ -17,6 +17,7 @@ from cathedra.kinds.core.pods.validation._resources import validate_container_re
 from cathedra.kinds.core.pods.validation._security import validate_container_security
 from cathedra.kinds.core.pods.validation._volumes import (
     ENVIRONMENT_FIELDS,
+    validate_devices,
     validate_field_reference,
     validate_mounts,
     validate_resource_reference,
@@ -67,6 +68,8 @@ class PodReferences(msgspec.Struct, frozen=True):
     """Seconds that the pod has to end."""
     restart_policy: str = "Always"
     """True if the pod's containers are started again."""
+    blocks: frozenset[str] = frozenset()
+    """Those of the volumes that can be block devices."""
 
 
 def validate_containers(
@@ -163,6 +166,7 @@ def _common(errors: ErrorList, path: FieldPath, container: Any, around: PodRefer
     _environment(errors, path.child("env"), container.env)
     _environment_sources(errors, path.child("envFrom"), container.env_from)
     validate_mounts(errors, path.child("volumeMounts"), container, around.volumes)
+    validate_devices(errors, path.child("volumeDevices"), container, around.volumes, around.blocks)
     _one_of(errors, path.child("imagePullPolicy"), container.image_pull_policy, _PULL_POLICIES)
     validate_container_resources(errors, path.child("resources"), container.resources, around.claims)
     _resizing(errors, path.child("resizePolicy"), container.resize_policy, around.restart_policy)

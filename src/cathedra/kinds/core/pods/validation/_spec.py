@@ -138,7 +138,8 @@ def _validate_spec(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) ->
     validate_pod_claims(errors, path.child("resourceClaims"), spec.resource_claims)
     own_users = spec.host_users is False
     grace = spec.termination_grace_period_seconds
-    around = PodReferences(volumes, claim_names(spec), own_users, grace, spec.restart_policy)
+    claimed = (one.name for one in spec.volumes if one.persistent_volume_claim is not None or one.ephemeral is not None)
+    around = PodReferences(volumes, claim_names(spec), own_users, grace, spec.restart_policy, frozenset(claimed))
     validate_containers(errors, path.child("containers"), spec.containers, around)
     validate_init_containers(errors, path.child("initContainers"), spec, around)
     validate_ephemeral_containers(errors, path.child("ephemeralContainers"), spec, around)

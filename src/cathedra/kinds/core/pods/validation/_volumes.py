@@ -96,6 +96,8 @@ def validate_mounts(errors: ErrorList, path: FieldPath, container: core_v1.Conta
     places: set[str] = set()
     security = container.security_context
     privileged = security is not None and bool(security.privileged)
+    devices = {device.name for device in container.volume_devices}
+    occupied = {device.device_path for device in container.volume_devices}
     for position, mount in enumerate(container.volume_mounts):
         where = path.index(position)
         if not mount.name:
@@ -107,6 +109,11 @@ def validate_mounts(errors: ErrorList, path: FieldPath, container: core_v1.Conta
         if mount.mount_path in places:
             errors.invalid(where.child("mountPath"), mount.mount_path, "must be unique")
         places.add(mount.mount_path)
+        if mount.name in devices:
+            errors.invalid(where.child("name"), mount.name, "must not already exist in volumeDevices")
+        if mount.mount_path in occupied:
+            text = "must not already exist as a path in volumeDevices"
+            errors.invalid(where.child("mountPath"), mount.mount_path, text)
         # Of some fields Kubernetes reports the path of the list, not of the mount.
         if mount.sub_path:
             validate_descending_path(errors, path.child("subPath"), mount.sub_path)
@@ -116,6 +123,42 @@ def validate_mounts(errors: ErrorList, path: FieldPath, container: core_v1.Conta
                 errors.invalid(where.child("subPathExpr"), mount.sub_path_expr, words)
             validate_descending_path(errors, path.child("subPathExpr"), mount.sub_path_expr)
         _propagation(errors, path, mount, privileged=privileged)
+
+
+def validate_devices(
+    errors: ErrorList, path: FieldPath, container: core_v1.Container, volumes: Set[str], blocks: Set[str]
+) -> None:
+    """Every device is a volume of the pod that can be a block device, at a place that no other one has."""
+    names: set[str] = set()
+    places: set[str] = set()
+    mounted = {mount.name for mount in container.volume_mounts}
+    occupied = {mount.mount_path for mount in container.volume_mounts}
+    for position, device in enumerate(container.volume_devices):
+        name, place = path.index(position).child("name"), path.index(position).child("devicePath")
+        if not device.name:
+            errors.required(name)
+        if device.name in names:
+            errors.invalid(name, device.name, "must be unique")
+        if device.name not in volumes:
+            errors.not_found(name, device.name)
+        elif device.name not in blocks:
+            errors.invalid(name, device.name, _NO_BLOCK)
+        if not device.device_path:
+            errors.required(place)
+        if device.device_path in places:
+            errors.invalid(place, device.device_path, "must be unique")
+        if ".." in device.device_path.split("/"):
+            errors.invalid(place, device.device_path, "can not contain backsteps ('..')")
+        else:
+            places.add(device.device_path)
+        if device.name in mounted:
+            errors.invalid(name, device.name, "must not already exist in volumeMounts")
+        if device.device_path in occupied:
+            errors.invalid(place, device.device_path, "must not already exist as a path in volumeMounts")
+        names |= {device.name} - {""}
+
+
+_NO_BLOCK: Final = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
 
 
 def _propagation(errors: ErrorList, path: FieldPath, mount: core_v1.VolumeMount, *, privileged: bool) -> None:
