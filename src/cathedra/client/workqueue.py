@@ -26,6 +26,8 @@ K = TypeVar("K", bound=Hashable)
 _LOG: Final = logging.getLogger(__name__)
 TURN_SECONDS: Final = 0.002
 """Time after which the workers of a queue let other tasks run. A process has some thirty queues."""
+TURN_KEYS: Final = 20
+"""Keys after which a worker compares the time: those that wait for answers let other tasks run by themselves."""
 
 
 class QueueShutDown(Exception):
@@ -232,20 +234,21 @@ async def run_workers(
 
 
 async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | None]], turn_seconds: float) -> None:
-    turn_began = queue.clock.monotonic()
+    turn_began, keys = queue.clock.monotonic(), 0
     while True:
         # Most reconcilers find nothing to do, and do not suspend. With 100,000 keys after a list, a worker would stop
         # the API server in the same process for a second.
-        if queue.clock.monotonic() - turn_began > turn_seconds:
+        if keys >= TURN_KEYS and queue.clock.monotonic() - turn_began > turn_seconds:
             await asyncio.sleep(0)
-            turn_began = queue.clock.monotonic()
+            turn_began, keys = queue.clock.monotonic(), 0
         waits = not queue
         try:
             key = await queue.get()
         except QueueShutDown:
             return
+        keys += 1
         if waits:
-            turn_began = queue.clock.monotonic()
+            turn_began, keys = queue.clock.monotonic(), 1
         try:
             again = await reconcile(key)
         # Its back-off is forgotten, too: the next event is a new beginning.
