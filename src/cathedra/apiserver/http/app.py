@@ -156,7 +156,7 @@ class Application:
         except MemoryError:
             if record.status:  # the head is out
                 raise
-            # No defect, so that one line says it all; a traceback would need memory, too.
+            # No defect, so one line is enough; a traceback would need memory, too.
             LOG.error("%s %s failed: %s", record.info.method, record.info.path, NO_MEMORY)
             response = status_response(internal_error(NO_MEMORY))
         if response is not None:

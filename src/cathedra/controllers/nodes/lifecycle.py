@@ -243,7 +243,7 @@ class NodeLifecycleController:
             rate = self._rate(len(nodes), len(members), unhealthy)
             for node in members:
                 wanted = "" if everything_down else keys[node.metadata.name]
-                # Nearly all of 10,000 nodes are healthy, and need no look at them one by one.
+                # Nearly all of 10,000 nodes are healthy, and are skipped in one test.
                 if not wanted and not node.spec.taints:
                     continue
                 with one_of_many(_LOG, "node %s", node.metadata.name):

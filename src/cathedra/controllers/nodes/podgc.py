@@ -81,7 +81,7 @@ class PodGarbageCollector:
         await asyncio.sleep(0)
         await self._note_missing_nodes()
         await asyncio.sleep(0)
-        # The others need no look at them one by one, which among 100,000 pods would stop the process for 200 ms.
+        # The others are left out here: a loop over 100,000 pods would stop the process for 200 ms.
         gone = self._confirmed_gone
         candidates = [
             pod for pod in self._pods.store if pod.metadata.deletion_timestamp is not None or pod.spec.node_name in gone
