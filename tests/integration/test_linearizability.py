@@ -15,6 +15,7 @@ from tools.linearizability.__main__ import Plan, run
 from tools.linearizability.checker import Operation, first_impossible, is_linearizable
 from tools.linearizability.model import (
     ABSENT,
+    UNSEEN,
     Answer,
     Event,
     KubernetesOperation,
@@ -23,6 +24,7 @@ from tools.linearizability.model import (
     check_revisions,
     check_watch,
     step,
+    with_unseen_values,
 )
 
 from tests.requirements import program
@@ -142,7 +144,23 @@ def test_the_checker_agrees_with_brute_force(history: list[Register]) -> None:
     assert is_linearizable(history, 0, register) == by_brute_force(history)
 
 
+def test_lost_calls_with_equal_inputs_are_tried_once() -> None:
+    # Each of the lost writes could be the one that the first read shows: without an order among them the search would
+    # try 2 ** 60 sets before it finds that the last read fits none.
+    lost = [op("write", 1, number / 100) for number in range(60)]
+    reads = [op("read", 1, 2 * number + 1, 2 * number + 2) for number in range(40)]
+    assert not is_linearizable([*lost, *reads, op("read", 7, 200, 201)], 0, register)
+
+
 # The model of Kubernetes.
+
+
+def test_lost_writes_whose_values_no_answer_shows_are_of_one_value() -> None:
+    shown = KubernetesOperation("k0", Request("get"), 5, 6, Answer(200, "v2", 2))
+    lost = [KubernetesOperation("k0", Request("patch", f"v{number}"), number) for number in range(1, 4)]
+    deleted = KubernetesOperation("k0", Request("delete"), 4)
+    found = with_unseen_values([*lost, deleted, shown])
+    assert [one.input.value for one in found] == [UNSEEN, "v2", UNSEEN, "", ""]
 
 
 def told(

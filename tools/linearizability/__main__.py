@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import yaml
 from tests.integration.etcd import Etcd, free_port, running_etcd
 
@@ -31,7 +32,15 @@ from tools.attack.client import Server, User
 from tools.kills.programs import Program
 from tools.linearizability.checker import first_impossible
 from tools.linearizability.clients import Clients
-from tools.linearizability.model import ABSENT, KubernetesOperation, Writes, check_revisions, check_watch, step
+from tools.linearizability.model import (
+    ABSENT,
+    KubernetesOperation,
+    Writes,
+    check_revisions,
+    check_watch,
+    step,
+    with_unseen_values,
+)
 from tools.soak.figures import processes
 
 __all__ = ["Outcome", "Plan", "main", "run"]
@@ -50,6 +59,8 @@ class Plan:
     servers: int = 1
     store: str = "sqlite"
     seed: int = 1
+    history: Path | None = None
+    """A file for the operations; the search for their order comes after it."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,8 @@ async def run(folder: Path, plan: Plan) -> Outcome:
             users += [_user(data)] * together
         clients = Clients(plan.seed)
         kills = await _disturbed(clients, users, servers, etcd, plan)
+        if plan.history is not None:
+            plan.history.write_bytes(msgspec.json.encode(clients.history))
         return _judged(clients, kills, shared=etcd is not None)
 
 
@@ -136,7 +149,7 @@ async def _disturbed(clients: Clients, users: list[User], servers: list[Program]
 def _judged(clients: Clients, kills: int, *, shared: bool) -> Outcome:
     history = clients.history
     problems = check_revisions(history, shared=shared)
-    impossible = first_impossible(history, ABSENT, step)
+    impossible = first_impossible(with_unseen_values(history), ABSENT, step)
     if impossible:
         problems.append("no order explains:\n" + "\n".join(str(one) for one in impossible[-30:]))
     writes = Writes(history)
@@ -161,9 +174,10 @@ def main() -> int:
     parser.add_argument("--servers", type=int, default=1, help="API servers; on SQLite, processes of one (default 1)")
     parser.add_argument("--store", choices=("sqlite", "etcd"), default="sqlite", help="(default sqlite)")
     parser.add_argument("--seed", type=int, default=1, help="of the requests")
+    parser.add_argument("--history", type=Path, metavar="FILE", help="for the operations as JSON, before their check")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="linear-"))
-    plan = Plan(options.seconds, options.servers, options.store, options.seed)
+    plan = Plan(options.seconds, options.servers, options.store, options.seed, options.history)
     try:
         outcome = asyncio.run(run(folder, plan))
     finally:

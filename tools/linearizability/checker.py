@@ -4,6 +4,11 @@ An operation takes effect at one moment between its call and its return. The sea
 in the order of time. It linearizes a pending call whenever the model allows its answer in the present state, and goes
 back when a return comes up whose call could not be linearized. A pair of linearized set and state that was seen before
 is not searched again.
+
+Calls without an answer may take effect at any later time, so a long history has hundreds of them to choose from at each
+step. Two rules keep the search short. Of those with equal inputs only the one that was called first is tried, as they
+are interchangeable once called. And what could not be explained with some of them used cannot be explained with more
+of them used.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 __all__ = ["Operation", "first_impossible", "is_linearizable"]
 
-I = TypeVar("I")  # noqa: E741  # input
+I = TypeVar("I", bound=Hashable)  # noqa: E741  # input
 O = TypeVar("O")  # noqa: E741  # output
 S = TypeVar("S", bound=Hashable)
 
@@ -89,25 +94,39 @@ class _Done(NamedTuple):
         return _Done(first, bits, self.unanswered)
 
 
+class _Seen:
+    """What was searched: answered operations and state, and the unanswered ones that were used up to there."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[int, int, Hashable], list[int]] = {}
+
+    def add(self, done: _Done, state: Hashable) -> bool:
+        """Add a pair. Return False if one with the same or fewer unanswered operations used is there."""
+        used = self._used.setdefault((done.first, done.bits, state), [])
+        if any(one & done.unanswered == one for one in used):
+            return False
+        used.append(done.unanswered)
+        return True
+
+
 def is_linearizable(history: Sequence[Operation[I, O]], initial: S, step: Step[S, I, O]) -> bool:
     """Return True if some order of the operations explains all answers of one key."""
-    head, unanswered = _listed(history)
+    head, alike = _listed(history)
     answered = sum(one.output is not None for one in history)
-    seen: set[tuple[_Done, S]] = set()
+    seen = _Seen()
     # Of each linearized operation: the operation, and the others that could be next instead.
     taken: list[tuple[_Entry, S, _Done, Iterator[_Entry]]] = []
     state, done = initial, _Done()
-    choices = _choices(head, unanswered, done)
+    choices = _choices(head, alike, done)
     while done.first < answered:
         for entry in choices:
             assert entry.operation is not None
             after = step(state, entry.operation.input, entry.operation.output)
-            if after is not None and (pair := (done.with_call(entry), after)) not in seen:
-                seen.add(pair)
+            if after is not None and seen.add(following := done.with_call(entry), after):
                 taken.append((entry, state, done, choices))
-                done, state = pair
+                done, state = following, after
                 entry.lift()
-                choices = _choices(head, unanswered, done)
+                choices = _choices(head, alike, done)
                 break
         else:
             # No operation can be next: the last choice was wrong.
@@ -118,7 +137,7 @@ def is_linearizable(history: Sequence[Operation[I, O]], initial: S, step: Step[S
     return True
 
 
-def _choices(head: _Entry, unanswered: Sequence[_Entry], done: _Done) -> Iterator[_Entry]:
+def _choices(head: _Entry, alike: Sequence[Sequence[_Entry]], done: _Done) -> Iterator[_Entry]:
     """Return the calls that may be next: those before the first return, and of these the answered ones first.
 
     Most calls without an answer never took effect. Tried first, each of them would be tried again at every step of a
@@ -130,12 +149,13 @@ def _choices(head: _Entry, unanswered: Sequence[_Entry], done: _Done) -> Iterato
             limit = entry.moment
             break
         yield entry
-    for entry in unanswered:
+    for group in alike:
         # At equal times calls come first, as the operations overlap.
-        if entry.moment > limit:
+        if group[0].moment > limit:
             return
-        if not done.unanswered >> entry.number & 1:
-            yield entry
+        unused = next((one for one in group if not done.unanswered >> one.number & 1), None)
+        if unused is not None and unused.moment <= limit:
+            yield unused
 
 
 def _following(entry: _Entry) -> Iterator[_Entry]:
@@ -145,13 +165,16 @@ def _following(entry: _Entry) -> Iterator[_Entry]:
         yield entry
 
 
-def _listed(history: Sequence[Operation[I, O]]) -> tuple[_Entry, list[_Entry]]:
-    """Return the head of the list of answered operations, and the calls of the others."""
+def _listed(history: Sequence[Operation[I, O]]) -> tuple[_Entry, list[list[_Entry]]]:
+    """Return the head of the list of answered operations, and the calls of the others: those with equal inputs
+    together, in the order of their first calls."""
     moments: list[_Entry] = []
-    unanswered: list[_Entry] = []
+    alike: dict[I, list[_Entry]] = defaultdict(list)
+    lost = 0
     for one in sorted(history, key=lambda one: one.call):
         if one.output is None:
-            unanswered.append(_Entry(len(unanswered), one.call, one))
+            alike[one.input].append(_Entry(lost, one.call, one))
+            lost += 1
             continue
         number = len(moments) // 2
         call = _Entry(number, one.call, one)
@@ -163,7 +186,7 @@ def _listed(history: Sequence[Operation[I, O]]) -> tuple[_Entry, list[_Entry]]:
     for entry in moments:
         last.after, entry.before = entry, last
         last = entry
-    return head, unanswered
+    return head, list(alike.values())
 
 
 def first_impossible(history: Iterable[Operation[I, O]], initial: S, step: Step[S, I, O]) -> Sequence[Operation[I, O]]:

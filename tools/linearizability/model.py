@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tools.linearizability.checker import Operation
@@ -24,6 +24,7 @@ __all__ = [
     "check_revisions",
     "check_watch",
     "step",
+    "with_unseen_values",
 ]
 
 
@@ -60,6 +61,8 @@ class State:
 
 
 ABSENT: Final = State()
+UNSEEN: Final = "unseen"
+"""Stands for all values that no answer shows."""
 OK: Final = frozenset({200, 201})
 
 
@@ -116,6 +119,21 @@ def _read(state: State, answer: Answer) -> State | None:
     if state.version:
         return state if answer.version == state.version else None
     return State(state.value, answer.version, answer.version) if answer.version > state.floor else None
+
+
+def with_unseen_values(history: Sequence[KubernetesOperation]) -> list[KubernetesOperation]:
+    """Return the history in which all values that no answer shows are one.
+
+    Which of several such writes took effect makes no difference to any answer. With one value they are equal inputs,
+    of which the search tries one.
+    """
+    shown = {one.output.value for one in history if one.output is not None}
+    return [
+        replace(one, input=replace(one.input, value=UNSEEN))
+        if one.output is None and one.input.value and one.input.value not in shown
+        else one
+        for one in history
+    ]
 
 
 # What holds between keys.
