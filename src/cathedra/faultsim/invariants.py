@@ -504,7 +504,7 @@ class TemplateClaimsDieWithTheirPods(Invariant):
 class JobsCountRight(Invariant):
     """Completions of a job."""
 
-    sentence = "A job never counts more successes than it wants, and a complete job has counted exactly so many."
+    sentence = "A job never counts more successes than it wants, and a complete job has counted exactly that number."
 
     def written(self, change: RecordedWrite) -> None:
         """Compare the numbers of a job."""
