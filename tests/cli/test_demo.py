@@ -91,6 +91,31 @@ def test_interrupting_it_leaves_nothing(line: str, start: Callable[..., Demo]) -
     demo.interrupt(signal.SIGINT)
 
 
+# Interrupts in the constructor of the event loop, before it has any attribute.
+INTERRUPTED = """
+import asyncio, os, signal, sys
+whole = asyncio.SelectorEventLoop.__init__
+def interrupted(*arguments):
+    os.kill(os.getpid(), signal.SIGINT)
+    whole(*arguments)
+asyncio.SelectorEventLoop.__init__ = interrupted
+from cathedra.cli.main import main
+sys.exit(main(["demo", "--runtime=process"]))
+"""
+
+
+def test_interrupting_it_while_its_loop_is_made_leaves_nothing(cathedra: Shell, short: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**cathedra.environment, "TMPDIR": str(short)},
+        text=True,
+        start_new_session=True,
+    )
+    Demo(process, short).interrupt()
+
+
 @pytest.mark.parametrize("seconds", [0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 1.0])
 def test_interrupting_it_while_it_starts_leaves_nothing(seconds: float, start: Callable[..., Demo]) -> None:
     """Here it is the moment itself that is tried, so there is no condition to wait for."""

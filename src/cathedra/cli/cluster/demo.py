@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -30,7 +30,7 @@ from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.directories import directory_of, forget_elsewhere, selecting
 from cathedra.cluster.manifests import create_all, read_manifests
 from cathedra.cluster.process import background
-from cathedra.cluster.process.signals import end_as_interrupted
+from cathedra.cluster.process.signals import end_as_interrupted, held_back
 from cathedra.cluster.views.overview import read_overview
 from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import find_condition, is_true
@@ -62,7 +62,12 @@ def run(arguments: argparse.Namespace) -> int:
         kept = False
         try:
             background.start(options, data.log, lambda line: _report(line, console, kept=arguments.keep))
-            done = asyncio.run(_show(data, console))
+            with closing(asyncio.Runner()) as runner:
+                # A signal in the constructor of the loop would leave half of one, whose end Python reports with a
+                # traceback.
+                with held_back():
+                    runner.get_loop()
+                done = runner.run(_show(data, console))
             kept = arguments.keep
         finally:
             if not kept:
