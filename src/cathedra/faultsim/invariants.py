@@ -303,12 +303,15 @@ QUOTA_RESOURCE: Final = "count/resourceclaims.resource.k8s.io"
 class GangsStartWhole(Invariant):
     """Minimum of a gang."""
 
-    sentence = "A gang whose pods were bound while there was no fault is below its minimum for a minute at most."
+    sentence = (
+        "A gang whose pods were bound while there was no fault, and whose devices no rival took, is below its minimum "
+        "for a minute at most."
+    )
 
     def __init__(self, chronicle: Chronicle) -> None:
         super().__init__(chronicle)
         self._calm: dict[tuple[str, str], bool] = {}
-        """By gang: there was no fault when its first pod was bound."""
+        """By gang: there was no fault when its first pod was bound, and no rival took its devices."""
         self._below: dict[tuple[str, str], float] = {}
         """Since when a gang has pods with a node, and too few of them."""
 
@@ -323,6 +326,15 @@ class GangsStartWhole(Invariant):
                 self._calm[key] = False
             elif change.at - since > _BINDING_SECONDS:
                 raise self.broken(self._text(key))
+
+    def refused(self, call: APICall, error: StatusError) -> None:
+        """Note the gang of a claim whose allocation is refused as taken: other members may be bound already."""
+        claim = self.state.claims.get((call.namespace, call.name))
+        for owner in () if claim is None else claim.metadata.owner_references:
+            pod = self.state.pods.get((call.namespace, owner.name))
+            group = None if pod is None else pod.spec.scheduling_group
+            name = None if group is None else group.pod_group_name
+            self._calm[call.namespace, name or owner.name] = False
 
     def _count(self, key: tuple[str, str], at: float) -> None:
         bound, wanted, _ = self._members(key)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import conflict
+from cathedra.client.resources import RESOURCECLAIMS
+from cathedra.client.transport import APICall
 from cathedra.faultsim.invariant import BrokenInvariant
 from cathedra.faultsim.invariants import (
     DevicesAreHeldOnce,
@@ -72,6 +76,22 @@ def test_a_gang_is_below_its_minimum_for_a_minute_at_most_unless_it_met_a_fault(
         return
     with pytest.raises(BrokenInvariant, match="1 of 2 members of gang"):
         story.write("pods", "other", pod(), check)
+
+
+def test_a_gang_whose_devices_a_rival_took_may_stay_below_its_minimum() -> None:
+    story = Story()
+    check = GangsStartWhole(story.chronicle)
+    story.write("podgroups", "g", {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}, check)
+    for name in ("one", "two"):
+        story.write("pods", name, pod(group="g"), check)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "two", "uid": "uid-two", "controller": True}
+    story.write("resourceclaims", "c", {**claim(), "metadata": {"ownerReferences": [owner]}}, check)
+    story.write("pods", "one", pod(node="n", group="g"), check)
+    call = APICall("update", RESOURCECLAIMS, "default", "c", "status")
+    check.refused(call, conflict(GroupResource("resource.k8s.io", "resourceclaims"), "c", "it is taken"))
+    story.now += 2 * MINUTE
+    story.write("pods", "other", pod(), check)
+    check.settled()
 
 
 def test_a_gang_that_is_complete_in_time_is_right() -> None:
