@@ -13,19 +13,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.ports import free_port
 from tests.requirements import program
 
 __all__ = ["STORES", "Etcd", "Kine", "free_port", "running_etcd", "running_kine", "running_members"]
 
 START_SECONDS = 60.0
-
-
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class _Store:

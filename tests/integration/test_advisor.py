@@ -21,8 +21,9 @@ from tools.dashboard import DASHBOARD, Prometheus, expression
 
 from cathedra.cluster.data.datadir import DataDir
 from tests.integration.conftest import EXAMPLES, Kubectl, RunningCluster
-from tests.integration.test_beside_kubernetes import BASES, as_account, fetched, free_port, until
+from tests.integration.test_beside_kubernetes import BASES, as_account, fetched, until
 from tests.integration.test_parts_alone import Parts
+from tests.ports import free_port
 
 BASE = BASES / "advisor"
 GAUGE = 'cathedra_pods_that_would_fit{kind="unseen",scheduler="default-scheduler"}'

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import socket
 import ssl
 import tempfile
 import time
@@ -24,6 +23,7 @@ import yaml
 
 from tests.integration.conftest import EXAMPLES, Kubectl
 from tests.integration.test_parts_alone import Parts
+from tests.ports import free_port
 
 BASES = EXAMPLES.parent / "deploy" / "kustomize"
 BASE_OF = {"scheduler.yaml": BASES / "scheduler", "controller-manager.yaml": BASES / "controllers"}
@@ -73,13 +73,6 @@ def as_account(kubectl: Kubectl, folder: Path, account: str, space: str = "kube-
     file = folder / f"{account}.conf"
     file.write_text(json.dumps(config))
     return f"--kubeconfig={file}"
-
-
-def free_port() -> int:
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        port: int = chosen.getsockname()[1]
-        return port
 
 
 def fetched(port: int, path: str, token: str = "") -> tuple[int, str]:

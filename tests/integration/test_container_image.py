@@ -24,8 +24,8 @@ from tools.image import IMAGE
 
 from cathedra.cluster.data.datadir import DataDir
 from tests.integration.conftest import Kubectl, RunningCluster
-from tests.integration.test_beside_kubernetes import free_port
 from tests.integration.test_parts_alone import CLAIMING, Parts, node_options
+from tests.ports import free_port
 from tests.requirements import image_root, program
 
 ROOT = Path(__file__).parents[2]

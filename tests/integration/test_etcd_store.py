@@ -34,7 +34,8 @@ from cathedra.client.resources import CONFIGMAPS, NAMESPACES, NODES, RESOURCECLA
 from cathedra.client.transport import APICall, ListOptions, PatchType
 from cathedra.clock import SystemClock
 from cathedra.releases import FeatureGates
-from tests.integration.etcd import STORES, Etcd, Kine, free_port, running_etcd, running_members
+from tests.integration.etcd import STORES, Etcd, Kine, running_etcd, running_members
+from tests.ports import free_port
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
 NEW = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new","namespace":"default"}}'

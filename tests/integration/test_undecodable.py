@@ -30,8 +30,9 @@ from tests.integration.test_beside_go import (
     pod_with,
     until,
 )
-from tests.integration.test_beside_kubernetes import fetched, free_port
+from tests.integration.test_beside_kubernetes import fetched
 from tests.integration.test_parts_alone import Parts
+from tests.ports import free_port
 
 FAULT = "cannot be decoded: Expected `int`, got `str` at metadata.generation"
 

@@ -26,7 +26,8 @@ from typing import Final
 
 import msgspec
 import yaml
-from tests.integration.etcd import Etcd, free_port, running_etcd
+from tests.integration.etcd import Etcd, running_etcd
+from tests.ports import free_port
 
 from tools.attack.client import Server, User
 from tools.kills.programs import Program

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,7 @@ import pytest
 from cathedra.client.arrival import server_arrives
 from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.clock import SystemClock
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-        return found
+from tests.ports import free_port
 
 
 async def test_a_server_that_is_there_needs_no_word() -> None:

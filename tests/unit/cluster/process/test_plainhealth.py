@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-
 import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.process.plainhealth import PlainEndpoint, endpoint_of, serving_plain_health
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-        return found
+from tests.ports import free_port
 
 
 async def ask(port: int, path: str, method: str = "GET") -> tuple[int, str]:
