@@ -6,11 +6,11 @@ change from one release to the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cathedra.releases import RELEASES, UNRELEASED, Behaviour, GateState, Stage, behaviours, classic, order, state_of
-from cathedra.releases.history import HISTORY
+from cathedra.releases.history import HISTORY, OTHERS
 from cathedra.releases.served import SERVED
 
 __all__ = ["PAGE", "page"]
@@ -39,12 +39,26 @@ def _gates() -> Iterator[str]:
     yield from (
         "## Feature gates",
         "",
-        "a: alpha, off. b: beta, off. B: beta, on. G: stable, on. L: stable and locked. ·: there is no such gate.",
+        "a: alpha. b: beta. g: stable. d: deprecated. l: locked. A capital letter: on by default. ·: there is no such",
+        "gate.",
         "",
     )
+    yield from _gate_rows(HISTORY)
+    yield from (
+        "### Gates without an effect",
+        "",
+        "These gates of Kubernetes are accepted, validated as in Kubernetes, and shown by",
+        "`kubernetes_feature_enabled`. They switch nothing in Cathedra. A part whose gate is not at its default names",
+        "the gate when it starts. Gates that Kubernetes removed before 1.34 are unknown.",
+        "",
+    )
+    yield from _gate_rows(OTHERS)
+
+
+def _gate_rows(gates: Iterable[str]) -> Iterator[str]:
     yield from _row("gate", *RELEASES)
     yield from _row("---", *("---" for _ in RELEASES))
-    for gate in sorted(HISTORY):
+    for gate in sorted(gates):
         yield from _row(f"`{gate}`", *(_letter(state_of(gate, release)) for release in RELEASES))
     yield ""
 
@@ -52,9 +66,9 @@ def _gates() -> Iterator[str]:
 def _letter(state: GateState | None) -> str:
     if state is None:
         return "·"
+    letter = {Stage.ALPHA: "a", Stage.BETA: "b", Stage.GA: "g", Stage.DEPRECATED: "d"}[state.stage]
     if state.locked:
-        return "L"
-    letter = {Stage.ALPHA: "a", Stage.BETA: "b", Stage.GA: "g"}[state.stage]
+        letter = "l"
     return letter.upper() if state.default else letter
 
 

@@ -71,6 +71,25 @@ def test_the_generated_list_of_gates_is_read_where_it_is(tmp_path: Path) -> None
     assert found["DRADeviceTaints"].theirs == "GA on, locked"
 
 
+def test_a_state_that_needs_a_minimum_compatibility_version_begins_one_release_later(tmp_path: Path) -> None:
+    specs = (
+        '{default: false, lockToDefault: false, preRelease: Beta, version: "1.37"}',
+        '{default: true, lockToDefault: false, preRelease: Beta, version: "1.37", minCompatibilityVersion: "1.37"}',
+    )
+    listed = "".join(f"  - {spec}\n" for spec in specs)
+    write(tmp_path, gates.LISTS[0], f"- name: DRAFractionalCapacityRange\n  versionedSpecs:\n{listed}")
+    for release in ("1.37", "1.38"):
+        found = {one.name for one in gates.differences(Checkout(tmp_path), release)}
+        assert "DRAFractionalCapacityRange" not in found
+
+
+def test_gates_without_an_effect_are_compared(tmp_path: Path) -> None:
+    spec = '{default: false, lockToDefault: false, preRelease: Alpha, version: "1.36"}'
+    write(tmp_path, gates.LISTS[0], f"- name: MemoryQoS\n  versionedSpecs:\n  - {spec}\n")
+    found = {one.name: (one.theirs, one.ours) for one in gates.differences(Checkout(tmp_path), "1.37")}
+    assert found["MemoryQoS"] == ("ALPHA off", "BETA on")
+
+
 def lifecycle(kind: str, introduced: int, deprecated: int, removed: int) -> str:
     """The generated methods of a kind."""
     return "".join(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import yaml
 
 from cathedra.releases import GateState, Stage, UnknownGate, order, state_of
-from cathedra.releases.history import HISTORY, NEEDS
+from cathedra.releases.history import HISTORY, NEEDS, OTHERS, OTHERS_NEED
 from tools.follow import golang
 from tools.follow.report import Difference
 from tools.follow.source import Source
@@ -28,10 +28,11 @@ FILES = (
     "staging/src/k8s.io/apiextensions-apiserver/pkg/features/kube_features.go",
 )
 _ENTRY = re.compile(r"^\t(?:\w+\.)?(\w+): \{\n((?:\t\t.*\n)*?)\t\},", re.M)
+_COMPATIBLE = re.compile(r'MinCompatibilityVersion: version\.MustParse\("([\d.]+)"\)')
 _SPEC = re.compile(r'MustParse\("([\d.]+)"\), Default: (true|false), PreRelease: (?:featuregate\.)?(\w+)(.*)')
 _DEPENDENCIES = re.compile(r"FeatureGateDependencies = map\[[^\n]*\{\n(.*?)^\}", re.M | re.S)
 _DEPENDENCY = re.compile(r"^\t(?:\w+\.)?(\w+):\s*\{([^{}]*)\},", re.M)
-_STAGES = {"Alpha": Stage.ALPHA, "Beta": Stage.BETA, "GA": Stage.GA, "": Stage.GA, "Deprecated": "DEPRECATED"}
+_STAGES = {"Alpha": Stage.ALPHA, "Beta": Stage.BETA, "GA": Stage.GA, "": Stage.GA, "Deprecated": Stage.DEPRECATED}
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def read_gates(source: Source) -> dict[str, tuple[str, list[State]]]:
         names = golang.constants(text or "")
         for variable, body in _ENTRY.findall(text or ""):
             states = [
-                State(v, _STAGES[stage], on == "true", "LockToDefault: true" in rest)
+                State(_since(v, _compatible(rest)), _STAGES[stage], on == "true", "LockToDefault: true" in rest)
                 for v, on, stage, rest in _SPEC.findall(body)
             ]
             if states:
@@ -84,9 +85,25 @@ def read_dependencies(source: Source) -> dict[str, tuple[str, frozenset[str]]]:
 
 
 def _listed(spec: dict[str, object]) -> State:
-    return State(
-        str(spec["version"]), _STAGES[str(spec["preRelease"])], bool(spec["default"]), bool(spec["lockToDefault"])
-    )
+    since = _since(str(spec["version"]), str(spec.get("minCompatibilityVersion", "")))
+    return State(since, _STAGES[str(spec["preRelease"])], bool(spec["default"]), bool(spec["lockToDefault"]))
+
+
+def _compatible(rest: str) -> str:
+    found = _COMPATIBLE.search(rest)
+    return found[1] if found else ""
+
+
+def _since(version: str, compatible: str) -> str:
+    """Return the release from which a state holds by default.
+
+    A part assumes by default that its peers are one release older. A state that needs a minimum compatibility version
+    therefore begins one release after that version.
+    """
+    if not compatible:
+        return version
+    major, minor = compatible.split(".")
+    return f"{major}.{int(minor) + 1}"
 
 
 def differences(source: Source, release: str) -> Iterator[Difference]:
@@ -96,7 +113,7 @@ def differences(source: Source, release: str) -> Iterator[Difference]:
     """
     theirs = read_gates(source)
     whole = any(source.read(path) is not None for path in (*LISTS, FILES[0]))
-    for gate in sorted(HISTORY):
+    for gate in sorted({*HISTORY, *OTHERS}):
         ours = _ours(gate, release)
         file, states = theirs.get(gate, (LISTS[0] if whole else "", []))
         state = _reached(states, release)
@@ -106,11 +123,13 @@ def differences(source: Source, release: str) -> Iterator[Difference]:
             yield Difference(SUBJECT, gate, shown, mine, file)
     for gate, (file, needed) in sorted(read_dependencies(source).items()):
         # Every DRA gate depends on DynamicResourceAllocation; gates that Cathedra lacks cannot be needed here.
-        wanted = (needed & HISTORY.keys()) - {"DynamicResourceAllocation"}
-        known = {one for one in NEEDS.get(gate, ()) if state_of(one, release)} - {"DynamicResourceAllocation"}
-        if gate in HISTORY and state_of(gate, release) and wanted != known:
+        ours_of = HISTORY if gate in HISTORY else OTHERS
+        wanted = (needed & ours_of.keys()) - {"DynamicResourceAllocation"}
+        needs = (*NEEDS.get(gate, ()), *OTHERS_NEED.get(gate, ()))
+        known = {one for one in needs if state_of(one, release)} - {"DynamicResourceAllocation"}
+        if gate in ours_of and state_of(gate, release) and wanted != known:
             yield Difference(SUBJECT, f"{gate} dependencies", _listing(wanted), _listing(known), file)
-    for gate in sorted(theirs.keys() - HISTORY.keys()):
+    for gate in sorted(theirs.keys() - HISTORY.keys() - OTHERS.keys()):
         file, states = theirs[gate]
         state = _reached(states, release)
         if state is not None and state.since == release:

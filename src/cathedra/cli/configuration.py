@@ -26,6 +26,7 @@ from cathedra.cluster.data.datadir import DataDir, node_of
 from cathedra.cluster.data.directories import DEFAULT_NAME, current_cluster, directory_of, selected
 from cathedra.cluster.identity.reach import Reach
 from cathedra.profiles import load_profile
+from cathedra.releases import FeatureGates
 
 RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 """Resources that can be reserved, as with a kubelet."""
@@ -208,6 +209,16 @@ def gate_overrides(text: str) -> dict[str, bool]:
         InvalidOption: an entry is not of that form.
     """
     return _switches("--feature-gates", text)
+
+
+def gates_without_effect(release: str, gates: Mapping[str, bool]) -> list[str]:
+    """Return a line for each gate that was changed and switches nothing in Cathedra.
+
+    Raises:
+        UnknownGate: the release has no such gate, or it cannot be changed.
+    """
+    changed = FeatureGates.for_release(release, gates).without_effect()
+    return [f"the feature gate {gate} of Kubernetes {release} has no effect in Cathedra" for gate in changed]
 
 
 def _switches(option: str, text: str) -> dict[str, bool]:

@@ -19,6 +19,7 @@ from cathedra.cli.configuration import (
     driver_config,
     driver_place,
     gate_overrides,
+    gates_without_effect,
     reserved_resources,
     server_config,
 )
@@ -35,6 +36,9 @@ from cathedra.cluster.standalone.config import PartConfig, ServingOptions
 def run(arguments: argparse.Namespace) -> int:
     """Run one part until it is stopped."""
     configure_logging(arguments.log_level, arguments.log_format)
+    if getattr(arguments, "feature_gates", ""):
+        for line in gates_without_effect(arguments.kubernetes_version, gate_overrides(arguments.feature_gates)):
+            _say(line)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_part(arguments))
     return 0

@@ -10,7 +10,7 @@ from functools import cache
 from types import MappingProxyType
 
 from cathedra.releases import behaviours, classic
-from cathedra.releases.history import HISTORY, NEEDS, GateState, Stage
+from cathedra.releases.history import HISTORY, NEEDS, OTHERS, OTHERS_NEED, GateState, Stage
 from cathedra.releases.table import DEFAULT_RELEASE, RELEASES, Behaviour, order
 
 
@@ -29,10 +29,17 @@ def state_of(gate: str, release: str) -> GateState | None:
 
 
 def _reached(gate: str, release: str) -> GateState | None:
-    if gate not in HISTORY:
+    states = HISTORY.get(gate) or OTHERS.get(gate)
+    if states is None:
         raise UnknownGate(f"unrecognized feature gate: {gate}")
-    reached = [state for state in HISTORY[gate] if order(state.since) <= order(release)]
+    reached = [state for state in states if order(state.since) <= order(release)]
     return reached[-1] if reached else None
+
+
+@cache
+def _states(release: str) -> Mapping[str, GateState | None]:
+    """Return the state of every gate in a release; None for gates that the release does not have yet."""
+    return MappingProxyType({gate: _reached(gate, release) for gate in (*HISTORY, *OTHERS)})
 
 
 def parse_overrides(text: str) -> dict[str, bool]:
@@ -77,8 +84,9 @@ class FeatureGates(Mapping[str, bool]):
         """
         if release not in RELEASES:
             raise UnknownGate(f"unknown Kubernetes version {release!r}: known are {RELEASES[0]} to {RELEASES[-1]}")
-        states = {gate: state_of(gate, release) for gate in HISTORY}
-        enabled = {gate: _default(gate, release) for gate in HISTORY}
+        reached = _states(release)
+        states = {gate: None if state is None or state.removed else state for gate, state in reached.items()}
+        enabled = {gate: _default(gate, release) for gate in reached}
         for stage, word in ((Stage.ALPHA, "AllAlpha"), (Stage.BETA, "AllBeta")):
             if word in overrides:
                 enabled |= {gate: overrides[word] for gate, state in states.items() if state and state.stage == stage}
@@ -119,7 +127,8 @@ class FeatureGates(Mapping[str, bool]):
     def with_reported(self, states: Mapping[str, bool]) -> FeatureGates:
         """Return these gates with the states that a running server reports.
 
-        The server has accepted them, so they are not validated. Gates that the release does not have are ignored.
+        The server has accepted them, so they are not validated. Gates that the release does not have, and gates
+        without an effect here, are ignored.
         """
         known = {gate: on for gate, on in states.items() if gate in HISTORY and state_of(gate, self.release)}
         return FeatureGates({**self._enabled, **known}, self.release)
@@ -127,6 +136,10 @@ class FeatureGates(Mapping[str, bool]):
     def overrides(self) -> dict[str, bool]:
         """The gates that are not at their release's default."""
         return {gate: on for gate, on in self._enabled.items() if on is not _default(gate, self.release)}
+
+    def without_effect(self) -> list[str]:
+        """Names of the gates that are not at their default, and that switch nothing in Cathedra."""
+        return sorted(self.overrides().keys() & OTHERS.keys())
 
     @property
     def admin_access(self) -> bool:
@@ -154,13 +167,13 @@ def _behaviours_of(release: str) -> frozenset[Behaviour]:
 
 def _default(gate: str, release: str) -> bool:
     # A gate that was removed once its feature was locked leaves the feature on.
-    state = _reached(gate, release)
+    state = _states(release)[gate]
     return state is not None and state.default
 
 
 def _check_dependencies(enabled: Mapping[str, bool], overrides: Mapping[str, bool]) -> None:
     """A gate that was switched on by name needs its dependencies; defaults are quietly ineffective without them."""
-    for gate, needs in NEEDS.items():
+    for gate, needs in (*NEEDS.items(), *OTHERS_NEED.items()):
         missing = [need for need in needs if not enabled[need]]
         if overrides.get(gate) and missing:
             raise UnknownGate(f"{gate} depends on disabled features: {', '.join(missing)}")

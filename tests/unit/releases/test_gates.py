@@ -82,3 +82,36 @@ def test_a_gate_that_was_withdrawn_is_as_the_last_patch_release_has_it() -> None
 def test_the_switch_of_beta_validation_is_on_since_it_exists() -> None:
     on = [release for release in RELEASES if FeatureGates.for_release(release)["DeclarativeValidationBeta"]]
     assert on == list(RELEASES[RELEASES.index("1.36") :])
+
+
+def test_a_gate_that_needs_peers_of_its_release_is_on_from_the_next_one_on() -> None:
+    """Kubernetes' parts assume by default that others of the control plane are one release older."""
+    assert [FeatureGates.for_release(one)["DRAFractionalCapacityRange"] for one in ("1.37", "1.38")] == [False, True]
+
+
+def test_gates_that_switch_nothing_here_are_accepted_and_named() -> None:
+    gates = FeatureGates.for_release("1.37", {"MemoryQoS": False, "HPAScaleToZero": True, "DRADerivedAttributes": True})
+    assert (gates["MemoryQoS"], gates["HPAScaleToZero"]) == (False, True)
+    assert gates.without_effect() == ["MemoryQoS"]  # HPAScaleToZero is at its default
+
+
+@pytest.mark.parametrize(
+    ("release", "gate", "on", "message"),
+    [
+        ("1.37", "ImageVolume", False, "cannot set feature gate ImageVolume to false, feature is locked to true"),
+        ("1.37", "KubeletPodResourcesGet", False, "feature is locked to true"),
+        ("1.36", "MemoryQos", True, "unrecognized feature gate: MemoryQos"),
+        ("1.36", "PodsAPI2", True, "unrecognized feature gate"),
+        ("1.35", "PodsAPI", True, "unrecognized feature gate: PodsAPI"),
+        ("1.38", "CRDValidationRatcheting", True, "unrecognized feature gate: CRDValidationRatcheting"),
+        ("1.33", "ClusterTrustBundleProjection", True, "depends on disabled features: ClusterTrustBundle"),
+    ],
+)
+def test_gates_that_switch_nothing_here_are_validated(release: str, gate: str, on: bool, message: str) -> None:
+    with pytest.raises(UnknownGate, match=message):
+        FeatureGates.for_release(release, {gate: on})
+
+
+def test_what_a_server_reports_of_gates_without_effect_changes_nothing() -> None:
+    gates = FeatureGates.for_release("1.37")
+    assert gates.with_reported({"MemoryQoS": False}).overrides() == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cathedra.releases import RELEASES, Stage, order, state_of
-from cathedra.releases.history import HISTORY, NEEDS
+from cathedra.releases.history import HISTORY, NEEDS, OTHERS, OTHERS_NEED
 
 
 def test_a_gates_states_are_in_order_and_begin_in_known_releases() -> None:
@@ -16,8 +16,8 @@ def test_a_gates_states_are_in_order_and_begin_in_known_releases() -> None:
 
 
 def test_a_gate_never_goes_back_to_an_earlier_stage_unless_it_is_removed() -> None:
-    rank = {Stage.ALPHA: 0, Stage.BETA: 1, Stage.GA: 2}
-    for gate, states in HISTORY.items():
+    rank = {Stage.ALPHA: 0, Stage.BETA: 1, Stage.GA: 2, Stage.DEPRECATED: 3}
+    for gate, states in (*HISTORY.items(), *OTHERS.items()):
         stages = [rank[state.stage] for state in states if not state.removed]
         assert stages == sorted(stages), gate
 
@@ -25,6 +25,15 @@ def test_a_gate_never_goes_back_to_an_earlier_stage_unless_it_is_removed() -> No
 def test_a_gate_needs_only_gates_that_exist() -> None:
     assert set(NEEDS) <= set(HISTORY)
     assert {need for needs in NEEDS.values() for need in needs} <= set(HISTORY)
+    assert set(OTHERS_NEED) <= set(OTHERS)
+    assert {need for needs in OTHERS_NEED.values() for need in needs} <= set(OTHERS)
+
+
+def test_a_gate_has_an_effect_or_none_and_its_states_are_in_order() -> None:
+    assert not HISTORY.keys() & OTHERS.keys()
+    for gate, states in OTHERS.items():
+        begins = [state.since for state in states]
+        assert begins == sorted(set(begins), key=order), gate
 
 
 AS_LISTED = """
@@ -37,7 +46,7 @@ DRADeviceCompatibilityGroups ALPHA off
 DRADeviceTaintRules GA on
 DRADeviceTaints GA on
 DRAExtendedResource GA on locked
-DRAFractionalCapacityRange BETA on
+DRAFractionalCapacityRange BETA off
 DRAListTypeAttributes ALPHA off
 DRANodeAllocatableResources ALPHA off
 DRAOptionalNodeOperations ALPHA off

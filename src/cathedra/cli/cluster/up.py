@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from cathedra.cli.cluster.remembered import WantedCluster, wanted_cluster
-from cathedra.cli.configuration import cluster_config
+from cathedra.cli.configuration import cluster_config, gates_without_effect
 from cathedra.cli.options import CLUSTER, CONFIG
 from cathedra.cli.terminal import print_progress
 from cathedra.cluster.config import ClusterConfig, InvalidOption, parse_nodes
@@ -116,6 +116,8 @@ def _in_front(wanted: WantedCluster, config: ClusterConfig) -> int:
 
     configure_logging(wanted.arguments.log_level, wanted.arguments.log_format)
     say, ready = _reporters(wanted.arguments.report_fd)
+    for line in gates_without_effect(config.release, config.gates):
+        say(line)
     data = DataDir(config.data_dir)
 
     def remember() -> None:

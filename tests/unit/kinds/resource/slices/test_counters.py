@@ -245,7 +245,7 @@ def test_values_rise_fit_the_capacity_and_hold_the_default(
 
 
 def test_the_gate_of_fractional_ranges_decides_whether_fractions_count() -> None:
-    """DRAFractionalCapacityRange is on by default; without it amounts are rounded to whole units."""
+    """Without DRAFractionalCapacityRange, amounts are rounded to whole units."""
     values = from_dict(CapacityRequestPolicy, {"default": "1100m", "validValues": ["1100m", "1200m"]})
     steps = from_dict(CapacityRequestPolicy, {"default": "1500m", "validRange": {"min": "1", "step": "500m"}})
     for on, wanted in ((True, []), (False, ['p.validValues[1]: Duplicate value: "2"'])):
