@@ -198,6 +198,10 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
         """Return a number that is equal for nodes that share a result."""
         return self._class(place).number
 
+    def kinds_of(self, places: Sequence[int]) -> list[int]:
+        """Return `kind` for each of ``places``."""
+        return [one.number for one in self._classes(places)]
+
     @property
     def kinds(self) -> int:
         """Return the number of different results, which is also the largest number of searches that were made."""

@@ -44,12 +44,14 @@ from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER, PluginR
 from cathedra.scheduler.configuration.enablement import VOLUME_PLUGINS, Enablement, enabled
 from cathedra.scheduler.configuration.reading import (
     DEFAULT_CONFIGURATION,
+    ProfileConfiguration,
     SchedulerConfiguration,
     read_configuration,
 )
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle
 from cathedra.scheduler.dynamicresources.devices import FreeDevices
 from cathedra.scheduler.dynamicresources.extended_resources import IN_MEMORY_NAME, requests_for
+from cathedra.scheduler.dynamicresources.plugin import DynamicResources
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState, PluginContext
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable
@@ -73,13 +75,12 @@ __all__ = [
     "FreeDevices",
     "Judgement",
     "Preemption",
-    "Runs",
+    "SimulatedScheduler",
     "Status",
     "device_error",
     "device_refusal",
     "requests_for",
     "requests_of",
-    "scheduler_over",
 ]
 
 T = TypeVar("T", bound=KubeObject)
@@ -210,15 +211,26 @@ class Preemption(msgspec.Struct, frozen=True):
 class Filters:
     """The filters of the default profile, over one state or over a cluster that is followed."""
 
-    def __init__(self, client: Client, informers: SharedInformers, gates: FeatureGates, *, volumes: bool) -> None:
-        """``volumes``: persistent volumes are known, and their plugins run. See `over` and `following`."""
+    def __init__(
+        self,
+        client: Client,
+        informers: SharedInformers,
+        gates: FeatureGates,
+        *,
+        volumes: bool,
+        known: SchedulerState | None = None,
+    ) -> None:
+        """``volumes``: persistent volumes are known, and their plugins run. See `over` and `following`.
+
+        ``known`` is the state of a scheduler on the same informers; None: filters have a state of their own.
+        """
         clock = client.clock
         recorder = EventRecorder(client, "default-scheduler", clock)
         configuration = simulated_configuration(volumes=volumes).profiles[0]
         # The seed is fixed, so that the same state always gives the same judgement.
         context = PluginContext(client, informers, recorder, clock, Random(0), gates)
-        self._cache = Cache()
-        self._nominations = Nominations()
+        self._cache = Cache() if known is None else known.cache
+        self._nominations = Nominations() if known is None else known.nominations
         self._devices = device_plugin(context, configuration)
         self._profile = compose(
             context,
@@ -227,7 +239,10 @@ class Filters:
             nominations=self._nominations,
             has_place=lambda uid: self._cache.place_of(uid) is not None,
         )
-        self._devices.listen(informers, _ignore)
+        if known is None:
+            self._devices.listen(informers, _ignore)
+        else:
+            self._devices.devices.share(known.devices)
 
     @classmethod
     def over(cls, state: ClusterObjects) -> Filters:
@@ -241,7 +256,7 @@ class Filters:
             filters._cache.set_node(node)
         for pod in state.pods:
             filters._set_pod(pod)
-            if pod.status.nominated_node_name and not pod.spec.node_name and not is_terminal(pod):
+            if _is_nominated(pod):
                 filters._nominations.set(PodInfo(pod), pod.status.nominated_node_name)
         return filters
 
@@ -356,6 +371,10 @@ class Filters:
         return Preemption(why=chosen.message.removeprefix("preemption: "))
 
 
+def _is_nominated(pod: Pod) -> bool:
+    return bool(pod.status.nominated_node_name) and not pod.spec.node_name and not is_terminal(pod)
+
+
 def _filled_informers(state: ClusterObjects, client: Client, clock: Clock) -> SharedInformers:
     informers = SharedInformers(client, clock)
     for ref in _WATCHED:
@@ -408,31 +427,67 @@ def device_error(text: str) -> Status:
     return error(text).of(DEVICES)
 
 
-class Runs(Protocol):
-    """A part that runs until it is cancelled."""
+class SchedulerState(msgspec.Struct, frozen=True, eq=False):
+    """What a scheduler knows of a cluster."""
+
+    cache: Cache
+    nominations: Nominations
+    devices: FreeDevices
+
+
+class SimulatedScheduler:
+    """A scheduler on shared informers, as a simulation runs it."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: SharedInformers,
+        *,
+        clock: Clock,
+        random: Random,
+        gates: FeatureGates,
+        configuration: SchedulerConfiguration,
+    ) -> None:
+        # start-up time: only simulations run a scheduler
+        from cathedra.scheduler.scheduler import Scheduler, SchedulerDependencies
+
+        self._informers = informers
+        cache, nominations = Cache(), Nominations()
+
+        def make_claim_plugin(context: PluginContext, configuration: ProfileConfiguration) -> DynamicResources:
+            plugin = device_plugin(context, configuration)
+            self.state = SchedulerState(cache, nominations, plugin.devices)
+            return plugin
+
+        self._scheduler = Scheduler(
+            client,
+            clock=clock,
+            random=random,
+            gates=gates,
+            configuration=configuration,
+            dependencies=SchedulerDependencies(
+                informers=informers, make_claim_plugin=make_claim_plugin, cache=cache, nominations=nominations
+            ),
+        )
 
     async def run(self) -> None:
         """Schedule pods until cancelled."""
+        await self._scheduler.run()
 
+    def filters(self, state: ClusterObjects) -> Filters | None:
+        """Return the filters over ``state``, which is that of the informers at this moment, without building the state
+        of the scheduler a second time; None if the scheduler's state differs from it.
 
-def scheduler_over(
-    client: Client,
-    informers: SharedInformers,
-    *,
-    clock: Clock,
-    random: Random,
-    gates: FeatureGates,
-    configuration: SchedulerConfiguration,
-) -> Runs:
-    """Return a scheduler on shared informers, as a simulation runs it."""
-    # start-up time: only simulations run a scheduler
-    from cathedra.scheduler.scheduler import Scheduler, SchedulerDependencies
-
-    return Scheduler(
-        client,
-        clock=clock,
-        random=random,
-        gates=gates,
-        configuration=configuration,
-        dependencies=SchedulerDependencies(informers=informers),
-    )
+        The filters are those of the default profile, with limits of time of their own. They are valid until the next
+        change.
+        """
+        known = self.state
+        # What is decided and not written yet is in the scheduler's state alone.
+        if known.devices.in_flight or known.cache.statistics()["assumed"]:
+            return None
+        nominated = {pod.metadata.uid: pod.status.nominated_node_name for pod in state.pods if _is_nominated(pod)}
+        if nominated != known.nominations.node_of:
+            return None
+        client = Client(cast(Transport, None), clock=SystemClock())
+        volumes = state.is_known(PersistentVolumeClaim)
+        return Filters(client, self._informers, state.gates, volumes=volumes, known=known)

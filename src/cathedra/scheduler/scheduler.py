@@ -97,6 +97,10 @@ class SchedulerDependencies:
     """Makes the plugin DynamicResources, which all profiles share."""
     compute: ComputeThread | None = None
     """Thread in which long searches are made; `Scheduler.run` ends it."""
+    cache: Cache | None = None
+    """Empty cache of nodes and pods, which the scheduler fills and its maker may read."""
+    nominations: Nominations | None = None
+    """The same for nominations."""
 
 
 class Scheduler:
@@ -119,14 +123,15 @@ class Scheduler:
         self._informers = informers or SharedInformers(
             client, clock, metrics.informers if metrics is not None else None
         )
-        self._cache = Cache()
+        # Compared with None, because empty ones are false.
+        self._cache = Cache() if dependencies.cache is None else dependencies.cache
         self._background = Background(WRITERS)
         self._compute = dependencies.compute or ComputeThread(monotonic=clock.monotonic)
         # One attempt at a time changes cache, queue and ledger. A second one could choose the device that the first has
         # found and not reserved yet.
         self._cycle = asyncio.Lock()
         """Held by the attempt that is being made; one that is parked has given it up."""
-        self._nominations = Nominations()
+        self._nominations = Nominations() if dependencies.nominations is None else dependencies.nominations
         self._metrics = metrics
         self._recorders = {one.name: EventRecorder(client, one.name, clock) for one in configuration.profiles}
         self._groups: PodGroupConditions | None = None

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from random import Random
+from typing import Any, TypeVar, cast
 
 import pytest
 
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.resource import ResourceClaim
+from cathedra.api.resource import AllocationResult, ResourceClaim
 from cathedra.api.undecodable import Undecodable
+from cathedra.client.client import Client
+from cathedra.client.informer import SharedInformers
+from cathedra.client.transport import Transport
+from cathedra.clock import SystemClock
 from cathedra.releases import FeatureGates
-from cathedra.scheduler.judging import DEVICES, Filters, Judgement, device_error, device_refusal, requests_of
+from cathedra.scheduler.judging import (
+    DEVICES,
+    Filters,
+    Judgement,
+    SimulatedScheduler,
+    device_error,
+    device_refusal,
+    requests_of,
+    simulated_configuration,
+)
+from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
 
 T = TypeVar("T", bound=KubeObject)
@@ -117,3 +132,42 @@ def test_the_largest_free_amount_is_what_the_pods_of_a_node_leave() -> None:
 
 def test_requests_are_those_that_the_scheduler_counts() -> None:
     assert requests_of(pod("p", requests={"cpu": "1500m", "memory": "1Gi"}))["cpu"] == 1500
+
+
+def simulated(*objects: Any) -> tuple[SimulatedScheduler, Objects]:
+    """A scheduler that does not run, and a state."""
+    state = Objects(list(objects))
+    clock = SystemClock()
+    client = Client(cast(Transport, None), clock=clock)
+    scheduler = SimulatedScheduler(
+        client,
+        SharedInformers(client, clock),
+        clock=clock,
+        random=Random(0),
+        gates=state.gates,
+        configuration=simulated_configuration(volumes=True),
+    )
+    return scheduler, state
+
+
+def test_filters_over_the_state_of_a_scheduler_that_has_decided_nothing() -> None:
+    scheduler, state = simulated(node("a"))
+    assert scheduler.filters(state) is not None
+
+
+def test_a_scheduler_with_an_assumed_pod_has_no_filters_over_the_stored_state() -> None:
+    scheduler, state = simulated(node("a"))
+    scheduler.state.cache.assume(PodInfo(pod("p", nodeName="a")))
+    assert scheduler.filters(state) is None
+
+
+def test_a_scheduler_with_an_unwritten_decision_has_no_filters_over_the_stored_state() -> None:
+    scheduler, state = simulated(node("a"))
+    scheduler.state.devices.take(claim("c", exactly()), AllocationResult(), "p")
+    assert scheduler.filters(state) is None
+
+
+def test_a_scheduler_with_a_nomination_that_is_not_stored_has_no_filters_over_the_stored_state() -> None:
+    scheduler, state = simulated(node("a"), pod("p"))
+    scheduler.state.nominations.set(PodInfo(pod("p")), "a")
+    assert scheduler.filters(state) is None

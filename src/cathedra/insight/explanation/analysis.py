@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from cathedra.allocation import (
     Allocation,
     AllocationError,
-    Allocator,
     ConstraintReason,
     NodeError,
     PreparedRequests,
@@ -24,6 +24,8 @@ from cathedra.allocation import (
 from cathedra.allocation.checks.selectors import SelectorList
 from cathedra.allocation.claims.requests import Obstacle, RequestOption
 from cathedra.allocation.refusal import RefusalExplanation
+from cathedra.allocation.supply.caches import CacheSlot, LRUCache
+from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.resource import ResourceClaim
 from cathedra.insight.explanation.report import FunnelStep, NodeGroup, RequestFunnel, SelectorFunnel
@@ -179,8 +181,16 @@ def _grouped(analysis: Analysis, nodes: Sequence[Node]) -> Analysis:
     kinds = _kinds(prepared, nodes, refused, judgement)
     counts: dict[object, RefusalExplanation | None] = {}
     groups: dict[object, _Signature] = {}
+    # Mostly thousands of nodes share a result and the refusals. Statuses are compared by identity, as those of one
+    # plugin are mostly one object; equal ones meet in ``groups``.
+    known: dict[tuple[object, ...], _Signature] = {}
     for node, kind in zip(refused, kinds, strict=True):
         name = node.metadata.name
+        refusals = (judgement.devices.get(name), *judgement.outside.get(name, ()))
+        alike = (kind, *map(id, refusals))
+        if (group := known.get(alike)) is not None:
+            group.members.append(node)
+            continue
         if kind not in counts:
             # Counting devices takes milliseconds per class. Beyond the limit groups are formed by the refusals alone.
             worth = prepared is not None and len(counts) < _COUNTED and name in judgement.devices
@@ -192,9 +202,10 @@ def _grouped(analysis: Analysis, nodes: Sequence[Node]) -> Analysis:
         refusal = status.message if status is not None else ""
         broken = status is not None and not status.rejected and not outside
         made = _Signature(outside, refusal, counts[kind] if refusal else None, broken=broken)
-        groups.setdefault(made.key, made).members.append(node)
+        group = known[alike] = groups.setdefault(made.key, made)
+        group.members.append(node)
     ordered = sorted(groups.values(), key=lambda one: one.nearness)
-    attributes = AttributeCounts(prepared.allocator) if prepared is not None and ordered else None
+    attributes = AttributeCounts.of(prepared.allocator.inventory) if prepared is not None and ordered else None
     found: list[NodeGroup] = []
     if judgement.passing:
         found.append(NodeGroup(judgement.passing, fits=True))
@@ -234,7 +245,7 @@ def _kinds(
         # If the search fails, nodes with equal errors are one group.
         statuses = (judgement.devices.get(node.metadata.name) for node in refused)
         return [error_shape(status.message) if status is not None else None for status in statuses]
-    return [answers.kind(places[node.metadata.name]) for node in refused]
+    return answers.kinds_of([places[node.metadata.name] for node in refused])
 
 
 def _counts(prepared: PreparedRequests, node: Node, *, trials: bool = False) -> RefusalExplanation | None:
@@ -258,21 +269,29 @@ _HOLDERS: Final = 2
 class AttributeCounts:
     """Number of devices of the cluster on which an attribute is set, for each attribute; counted on first access."""
 
-    def __init__(self, allocator: Allocator) -> None:
-        self._records = [
-            device for records in allocator.inventory.pools.values() for one in records for device in one.devices
-        ]
+    def __init__(self, inventory: InventorySnapshot) -> None:
+        self._inventory = inventory
         self._counts: dict[str, int] = {}
 
-    @property
+    @staticmethod
+    def of(inventory: InventorySnapshot) -> AttributeCounts:
+        """Return the counts of an inventory, which are kept with it: the pods of a cluster have the same devices."""
+        return inventory.caches.of(_ATTRIBUTE_COUNTS).get(inventory, lambda: AttributeCounts(inventory))
+
+    @cached_property
     def devices(self) -> int:
         """Return the number of devices."""
-        return len(self._records)
+        return sum(len(one.devices) for records in self._inventory.pools.values() for one in records)
 
     def count(self, name: str) -> int:
         """On how many the attribute of that qualified name is set."""
         if name not in self._counts:
-            self._counts[name] = sum(record.signature.attribute(name) is not None for record in self._records)
+            self._counts[name] = sum(
+                device.signature.attribute(name) is not None
+                for records in self._inventory.pools.values()
+                for one in records
+                for device in one.devices
+            )
         return self._counts[name]
 
     def read_by(self, expression: str) -> Mapping[str, int]:
@@ -280,6 +299,11 @@ class AttributeCounts:
         them."""
         names = SelectorList((), (expression,)).projection or ()
         return {name: self.count(name) for name in names}
+
+
+_ATTRIBUTE_COUNTS: Final[CacheSlot[LRUCache[InventorySnapshot, AttributeCounts]]] = CacheSlot(
+    "attribute counts", lambda: LRUCache(1)
+)
 
 
 def options_of(prepared: PreparedRequests) -> Options:

@@ -210,10 +210,12 @@ class Explainer:
     ) -> None:
         """``only``: the nodes that are tried; None: all. ``filters`` are those of one state that exist already."""
         self.only = only
-        self._filters = filters
+        self._given = self._filters = filters
         self._remedies = remedies
 
     def filters(self, state: ClusterState) -> Filters:
+        if self._given is not None and self._given[0] is state:
+            return self._given[1]
         if self._filters is None or self._filters[0] is not state:
             self._filters = (state, Filters.over(state))
         return self._filters[1]

@@ -23,6 +23,7 @@ from cathedra.insight.inventory.listing import device_rows
 from cathedra.insight.inventory.report import DeviceEntry
 from cathedra.insight.reading.state import ByKind, ClusterState, key_of
 from cathedra.insight.simulation.report import NodeChange, PendingPods, PodPlacement, Simulation
+from cathedra.scheduler.judging import Filters
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.podclaims import claim_names
 from cathedra.semantics.podobstacles import warnings_about
@@ -37,11 +38,17 @@ MOST_ADDED: Final = 20_000
 """Devices of new nodes that are listed; a page could not draw many more."""
 
 
-def compared(before: ClusterState, after: ClusterState, requested: Sequence[KubeObject] | None) -> Simulation:
+def compared(
+    before: ClusterState,
+    after: ClusterState,
+    requested: Sequence[KubeObject] | None,
+    filters: Filters | None = None,
+) -> Simulation:
     """Return the differences.
 
     ``requested`` are the pods and workloads of the question. Other pods that waited before are not part of it. If it is
-    None, nothing was changed, and the question is about all pods.
+    None, nothing was changed, and the question is about all pods. ``filters`` are those over ``after``, if they exist
+    already.
     """
     was = {pod.metadata.uid: pod for pod in before.pods if not is_terminal(pod)}
     now = {pod.metadata.uid: pod for pod in after.pods if not is_terminal(pod)}
@@ -56,7 +63,7 @@ def compared(before: ClusterState, after: ClusterState, requested: Sequence[Kube
     return Simulation(
         placed=placed,
         gone=tuple(_placement(pod, before) for pod in gone),
-        pending=_pending(waiting, waited, after),
+        pending=_pending(waiting, waited, after, filters),
         nodes=tuple(_node_changes(before, after)),
         added=_added_devices(before, after),
         failures=(*_failures(after, before), *_deleted_again(requested or (), before, after)),
@@ -120,13 +127,15 @@ def _placement(pod: Pod, state: ClusterState) -> PodPlacement:
     return PodPlacement(_name(pod), pod.spec.node_name, found, owner=owner)
 
 
-def _pending(pods: Sequence[Pod], waited: set[str], state: ClusterState) -> tuple[PendingPods, ...]:
+def _pending(
+    pods: Sequence[Pod], waited: set[str], state: ClusterState, filters: Filters | None
+) -> tuple[PendingPods, ...]:
     """Return the pending pods, grouped by reason; pods of one owner, and pods with equal specs, are explained once."""
     reasons: dict[tuple[str, bool], list[str]] = {}
     known: dict[object, str] = {}
     # One for all pods, because filters over 5,000 nodes take 2 s to make. The report has no remedies, whose search
     # takes as long.
-    explainer = Explainer(remedies=_no_remedies)
+    explainer = Explainer(filters=None if filters is None else (state, filters), remedies=_no_remedies)
     for pod in pods:
         key = _equality(pod)
         if key not in known:

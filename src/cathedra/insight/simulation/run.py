@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -30,6 +30,7 @@ from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODS, RESOURCECLAIMS
+from cathedra.client.transport import ResourceRef
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, ControllerOptions
 from cathedra.deadline import Interruption
@@ -52,7 +53,7 @@ from cathedra.insight.simulation.copying import (
 from cathedra.insight.simulation.draining import PlannedDrain, drain, planned_drain
 from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted, untainted
 from cathedra.insight.simulation.report import Copies, Simulation
-from cathedra.scheduler.judging import scheduler_over, simulated_configuration
+from cathedra.scheduler.judging import SimulatedScheduler, simulated_configuration
 from cathedra.semantics.groupdomains import DOMAIN_ANNOTATIONS
 from cathedra.semantics.preferredconstraints import PREFERRED
 
@@ -313,8 +314,8 @@ class _Run:
         volumes = self.state.is_known(PersistentVolumeClaim)
         joint = not self.plan.scheduler and self._uses_joint_placement()
         configuration = simulated_configuration(volumes=volumes, joint=joint, text=self.plan.scheduler)
-        scheduler = scheduler_over(
-            client, clock=clock, random=random, gates=gates, informers=informers, configuration=configuration
+        scheduler = SimulatedScheduler(
+            client, informers, clock=clock, random=random, gates=gates, configuration=configuration
         )
         controllers = ControllerManager(
             client,
@@ -328,10 +329,8 @@ class _Run:
         nodes = SimulatedNodes(client, informers, clock)
         provisioners = SimulatedVolumes(client, informers, self.state)
         self.clock, self.client, self.informers = clock, client, informers
-        for kind in READ_KINDS:
-            if kind.plural != "events" and (not kind.gate or gates.get(kind.gate, False)):
-                ref: Any = kind.ref
-                informers.of(ref).add_handler(self._note, self._note, self._note)
+        for ref in self._followed():
+            informers.of(ref).add_handler(self._note, self._note, self._note)
         informers.of(PODS).add_handler(
             self._count, lambda _, pod: self._count(pod), lambda pod: self.bound.discard(pod.metadata.uid)
         )
@@ -349,6 +348,9 @@ class _Run:
                     seconds = max(self.changed - began, 0.0)
                     after = await read_client(client, source=self.state.source, gates=gates)
                     after = dataclasses.replace(after, notes=())
+                    # Before more copies are tried: the scheduler's state is still that of ``after``.
+                    filters = scheduler.filters(after) if self._is_at(after) else None
+                    found = compared(self.state, after, self.plan.asked, filters)
                     copies = await self._copies()
                 finally:
                     for task in tasks:
@@ -358,7 +360,6 @@ class _Run:
         had_node = {pod.metadata.uid for pod in self.state.pods if pod.spec.node_name}
         placed = [pod for pod in after.pods if pod.spec.node_name and pod.metadata.uid not in had_node]
         notes = (*self.plan.notes, *volume_notes(placed, self.state), *self.state.notes, *([_NOTE] if joint else ()))
-        found = compared(self.state, after, self.plan.asked)
         failures = (*self.failures, *found.failures)
         return structs.replace(found, failures=failures, copies=tuple(copies), seconds=round(seconds, 3), notes=notes)
 
@@ -369,6 +370,23 @@ class _Run:
         counter = CopyCounter(self.client, stores, self._settle, self.state, self.plan.copies)
         counted = self.plan.counted
         return [await counter.count(one, is_last=one is counted[-1]) for one in counted]
+
+    def _followed(self) -> Iterator[ResourceRef[Any]]:
+        """Yield the resources that the informers follow and `read_client` reads."""
+        for kind in READ_KINDS:
+            if kind.plural != "events" and (not kind.gate or self.state.gates.get(kind.gate, False)):
+                yield kind.ref
+
+    def _is_at(self, after: ClusterState) -> bool:
+        """Return True if the informers have exactly the objects of ``after``."""
+        # Undecodable objects count in the scheduler by what can be read of them, and in filters over a state by less.
+        if after.undecodable:
+            return False
+        for ref in self._followed():
+            there, read = self.informers.of(ref).store.by_key, after.objects.get(ref.type, {})
+            if len(there) != len(read) or not all(_is_same(there.get(key), one) for key, one in read.items()):
+                return False
+        return True
 
     def _uses_joint_placement(self) -> bool:
         """Return True if a group or a claim has an annotation of JointPlacement: the cluster's scheduler is then taken
@@ -450,6 +468,14 @@ class _Run:
             await resource.update(changed)
         except StatusError as error:
             raise InvalidInput(f"{ref.kind} {metadata.namespace}/{metadata.name}: {error}") from error
+
+
+def _is_same(one: KubeObject | None, read: KubeObject) -> bool:
+    """Return True if both are one version of an object, with equal contents."""
+    if type(one) is type(read):
+        return one is read
+    # Within the process the server has a type of its own of a PodGroup, and `read_client` converts it.
+    return one is not None and one.metadata is read.metadata
 
 
 def _annotations(one: KubeObject) -> Mapping[str, str]:

@@ -97,8 +97,7 @@ class Batch:
 
     def kinds(self, nodes: Collection[NodeInfo]) -> list[int]:
         """A number for each node, which those share that have the same answer."""
-        kind = self._answers.kind
-        return [kind(place) for place in self._places(nodes)]
+        return self._answers.kinds_of(self._places(nodes))
 
     def write(self, node: str) -> tuple[AllocationResult, ...]:
         """Return the allocations of the claims on ``node``, on which they fit.

@@ -121,6 +121,13 @@ class FreeDevices:
             # A separate handler: those above are notified that the object was deleted, this one that it still exists.
             informers.of(ref).add_handler(on_undecodable=self._undecodable, on_resolved=self._resolved)
 
+    def share(self, other: FreeDevices) -> None:
+        """Allocate from the inventory, ledger and classes that ``other`` keeps up to date, instead of listening.
+
+        Valid until a class changes, and while ``other`` has no decision that is not written.
+        """
+        self.inventory, self.ledger, self.classes = other.inventory, other.ledger, other.classes
+
     def limit_searches(self, seconds: float) -> None:
         """Let the allocator search for one pod for so long at most, in releases without a limit of their own too."""
         self._budget = Budget(seconds=seconds, monotonic=self._clock.monotonic)

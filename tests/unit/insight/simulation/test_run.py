@@ -21,6 +21,7 @@ from cathedra.insight.simulation import run
 from cathedra.insight.simulation.copying import StateStorage
 from cathedra.insight.simulation.report import Simulation, simulation_text
 from cathedra.insight.simulation.run import PlannedChanges, simulate
+from cathedra.scheduler.judging import Filters, SimulatedScheduler
 from cathedra.scheduler.state.snapshot import Snapshot
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 
@@ -120,6 +121,30 @@ def test_results_that_are_kept_from_pod_to_pod_change_no_answer(seed: int, monke
     # A snapshot without a changelog keeps nothing from one use to the next.
     monkeypatch.setattr(Snapshot, "of", classmethod(lambda cls, nodes, affinity, *_: of(cls, nodes, affinity)))
     assert simulate(state, changes, copies=3, seed=seed).to_dict() == fast.to_dict()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_reasons_over_the_state_of_the_scheduler_are_those_over_the_objects(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If no decision is open at the end, pending pods are explained without a second inventory of the cluster."""
+    chance = Random(seed)
+    state = random_cluster(chance)
+    changes = PlannedChanges(apply=deployment(chance.randint(21, 30)))
+    over = Filters.over
+    made: list[object] = []
+
+    def counted(objects: ClusterState) -> Filters:
+        made.append(objects)
+        return over(objects)
+
+    monkeypatch.setattr(Filters, "over", counted)
+    shared = simulate(state, changes, copies=3, seed=seed)
+    assert shared.pending
+    assert not made
+    monkeypatch.setattr(SimulatedScheduler, "filters", lambda *_: None)
+    assert simulate(state, changes, copies=3, seed=seed).to_dict() == shared.to_dict()
+    assert made
 
 
 def test_a_pod_of_another_scheduler_stays_pending_for_that_reason() -> None:
