@@ -8,10 +8,11 @@ decoded only if its bytes differ from those of an earlier state of the object. N
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import cache
-from operator import attrgetter
-from types import NoneType
+from functools import cache, partial
+from itertools import repeat
+from types import GenericAlias, NoneType
 from typing import Any, Final, Generic, TypeVar, get_args, get_origin
 
 import msgspec
@@ -19,7 +20,8 @@ from msgspec.structs import force_setattr
 
 from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.resource import ResourceClaim
-from cathedra.api.struct import KubeStruct, RawJSON, decode, decoder_of, json_reader, replace
+from cathedra.api.struct import KubeStruct, RawJSON, decode, decode_scalar, decoder_of, json_reader, replace
+from cathedra.api.timestamp import MicroTime, Time
 
 K = TypeVar("K", bound=KubeStruct)
 
@@ -28,11 +30,23 @@ LIMIT: Final = 64
 LARGEST: Final = 16 * 1024
 """Bytes up to which a spec is known by them."""
 
+FEW: Final = 16
+"""Objects of a kind that are decoded as they are before readers of its parts are made, which takes 25 ms for pods."""
+
 _SHARED: Final = 256
 """Parts of a type that are known at a time: neighbours in the store are of one workload."""
 
 _TEXTS: Final = 2048
 """Texts that are known at a time: types and states of conditions, names of managers, addresses of a node."""
+
+_WORTHWHILE: Final = 2
+"""Parts that are read for each new one, from which on it pays to look for them."""
+
+_PAUSE: Final = 2048
+"""Parts that are decoded without being looked for, where it did not pay."""
+
+_OWN: Final = frozenset(["metadata", "spec", "status"])
+"""Fields whose values differ from object to object."""
 
 _REPEATED: Final = frozenset(
     [
@@ -123,14 +137,15 @@ class SharedParts:
     """Decoder of a store's objects, which share equal parts.
 
     Most of a pod is the same as in the next pod of its workload: containers, tolerations, field managers. Decoded one
-    by one, 100,000 pods take 900 MB; with shared parts they take 330 MB. Parts are equal if their bytes are, so each
-    object keeps what was written. Parts that are hardly ever equal, as statuses, share their texts and empty mappings
-    alone. The decoder is discarded when all objects are read.
+    by one, 100,000 pods take 900 MB; with shared parts they take 300 MB. Parts are equal if their bytes are, so each
+    object keeps what was written. Parts with times, as conditions, are hardly ever equal: their texts are shared alone.
+    The decoder is discarded when all objects are read.
     """
 
     def __init__(self) -> None:
-        self._texts = SharedTexts()
-        self._readers: dict[Any, Callable[[Any], Any]] = {}
+        self._readers: dict[type, _KindReaders] = {}
+        self._seen: Counter[type] = Counter()
+        """Objects by kind, as long as these are few."""
 
     def read(self, kind: type[K], body: bytes) -> K:
         """Decode an object as `cathedra.api.struct.decode` does.
@@ -139,186 +154,312 @@ class SharedParts:
             msgspec.ValidationError: a value has the wrong type; the text names the path.
             msgspec.DecodeError: it is no JSON, no UTF-8, or nested too deeply.
         """
-        check_nesting(body, WRAPPED_DEPTH)
+        readers = self._readers.get(kind)
+        if readers is None:
+            self._seen[kind] += 1
+            if self._seen[kind] <= FEW:
+                return decode(kind, body)
+            readers = self._readers[kind] = _KindReaders(kind)
         try:
-            # Claims are small. Cut into parts they take three times as long to decode, for a fifth of their memory.
-            if kind is not ResourceClaim:
-                read: K = self._reader(kind)(body)
-                return read
-            read = reader_of(kind)(body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            made: K = readers.read(body)
+            return made
+        # A decoder recurses as deeply as Python permits, and `decode` reports the depth as an error of the body.
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return decode(kind, body)  # its error has positions in the whole body, and it removes nulls from it
-        self._texts.share(read)
+
+
+class _Outline(msgspec.Struct, frozen=True):
+    """A struct as it is decoded at once, and what is then done to complete it."""
+
+    kind: Any
+    """The type to decode: the struct itself, or a subclass in which parts stay raw."""
+    complete: Callable[[Any], None] | None
+    """Decode the raw parts, share texts, and make it an instance of the struct itself; None: nothing is missing."""
+
+
+class _KindReaders:
+    """Readers of the parts of one kind's objects.
+
+    The decoder of a kind builds every part. Cutting an object into parts by Python, level by level, costs three times
+    as much. So an object is decoded at once as an *outline*: a subclass of its type in which parts that may be known
+    are `msgspec.Raw`. These are replaced by known or decoded parts, and the object becomes one of the type itself; the
+    subclass has no fields of its own, so both have one layout in memory.
+    """
+
+    def __init__(self, kind: type[KubeStruct]) -> None:
+        self._readers: dict[Any, Callable[[Any], Any]] = {}
+        self._outlines: dict[type[KubeStruct], _Outline | None] = {}
+        self._texts: dict[str, str] = {}
+        self._times: dict[type, dict[str, Any]] = {Time: {}, MicroTime: {}}
+        self._whole = self._new(kind)
+
+    def read(self, body: bytes) -> Any:
+        """Decode an object."""
+        if len(self._texts) > _TEXTS:
+            self._texts.clear()
+        return self._whole(body)
+
+    def _new(self, kind: Any) -> Callable[[Any], Any]:
+        """Return the reader of parts that are not known as a whole."""
+        required = _required(kind)
+        inner, element, mapped = _struct(required), _contained(required, tuple), _contained(required, Mapping)
+        if required is RawJSON:
+            return _raw_json
+        if inner is not None:
+            return self._new_struct(inner)
+        if element is not None:
+            return self._new_list(element)
+        if mapped is not None:
+            reader = self._known(mapped)
+            return lambda raw: {name: reader(part) for name, part in _CUT.decode(raw).items()}
+        return self._decoder(kind)
+
+    def _new_struct(self, kind: type[KubeStruct]) -> Callable[[Any], Any]:
+        outline = self._outline(kind)
+        decode_outline, complete = self._decoder(outline.kind), outline.complete
+        if complete is None:
+            return decode_outline
+
+        def read(raw: Any) -> Any:
+            made = decode_outline(raw)
+            complete(made)
+            return made
+
         return read
 
-    def _reader(self, kind: Any) -> Callable[[Any], Any]:
+    def _new_list(self, kind: type[KubeStruct]) -> Callable[[Any], Any]:
+        outline = self._outline(kind)
+        decode_all, complete = self._decoder(_list_of(outline.kind)), outline.complete
+        if complete is None:
+            return decode_all
+
+        def read(raw: Any) -> Any:
+            made = decode_all(raw)
+            for each in made:
+                complete(each)
+            return made
+
+        return read
+
+    def _decoder(self, kind: Any) -> Callable[[Any], Any]:
+        return msgspec.json.Decoder(kind, dec_hook=self._scalar).decode
+
+    def _scalar(self, kind: type, value: Any) -> Any:
+        """Decode a scalar. An object has one time many times: in its conditions, and for each of its managers."""
+        known = self._times.get(kind)
+        if known is None or type(value) is not str:
+            return decode_scalar(kind, value)
+        found = known.get(value)
+        if found is None:
+            if len(known) >= _TEXTS:
+                known.clear()
+            found = known[value] = decode_scalar(kind, value)
+        return found
+
+    def _known(self, kind: Any) -> Callable[[Any], Any]:
+        """Return the reader of parts of a type, which finds those with known bytes."""
         found = self._readers.get(kind)
         if found is None:
             # Schemas of custom kinds contain schemas: the reader of a type is found while it is being made.
             self._readers[kind] = lambda raw: self._readers[kind](raw)
-            found = self._readers[kind] = self._made(kind)
+            found = self._readers[kind] = self._finding(kind)
         return found
 
-    def _made(self, kind: Any) -> Callable[[Any], Any]:
-        """Return the reader of parts of a type, which finds those with known bytes."""
-        plain = decoder_of(kind).decode
-        # Numbers and texts are not worth finding, and statuses have times of their own. Values of custom objects are
-        # plain dictionaries and lists, which are never shared: whatever changes one would change others.
-        if _required(kind) in (int, bool, float, str, Any):
-            return plain
-        if getattr(kind, "__name__", "").endswith("Status"):
-            return self._texts.shared_after(plain)
+    def _finding(self, kind: Any) -> Callable[[Any], Any]:
+        plain = self._decoder(kind)
+        if Any in _types_in(kind):
+            # Values of custom objects are plain dictionaries and lists, which are never shared: whatever changes one
+            # would change others. Unlike structs they may be nested at will.
+            def read_plain(raw: Any) -> Any:
+                check_nesting(bytes(raw), WRAPPED_DEPTH)
+                return plain(raw)
+
+            return read_plain
+        new, cut = self._new(kind), self._cut(kind, plain)
         known: dict[bytes, Any] = {}
-        make = _raw_json if _required(kind) is RawJSON else self._maker(_required(kind), plain)
+        count = 0
+        """Parts since ``known`` was last empty; below zero: parts that are still to be read without it."""
 
         def read(raw: Any) -> Any:
+            nonlocal count
+            count += 1
             data = bytes(raw)
+            if count <= 0 and data != b"null":
+                return new(data)
             found = known.get(data)
             if found is None:
-                found = plain(data) if data == b"null" else make(data)
+                found = plain(data) if data == b"null" else cut(data)
                 if len(known) >= _SHARED:
                     known.clear()
+                    # Owners of claims and devices differ from object to object, and looking for them costs as much as
+                    # decoding them. They are looked for again later, since the objects there may be of one workload.
+                    count = 0 if count >= _WORTHWHILE * _SHARED else -_PAUSE
                 known[data] = found
             return found
 
         return read
 
-    def _maker(self, kind: Any, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return the reader of new parts of a type. A struct, list or mapping is made of parts that may be known;
-        ``plain`` decodes what contains no structs."""
-        inner = _struct(kind)
-        element, mapped = _contained(kind, tuple), _contained(kind, Mapping)
-        if inner is not None:
-            fields = {
-                field.encode_name: (field.name, self._reader(field.type)) for field in msgspec.structs.fields(inner)
-            }
+    def _cut(self, kind: Any, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return the reader of new parts of a type among those that are known. The elements of a list may be known."""
+        element = _contained(_required(kind), tuple)
+        if element is None:
+            return self._new(kind)
+        reader = self._known(element)
 
-            def struct(raw: Any) -> Any:
-                cut = _CUT.decode(raw)
-                made = inner(**{fields[name][0]: fields[name][1](part) for name, part in cut.items() if name in fields})
-                if share is not None:
-                    share(made)
-                return made
+        def items(raw: Any) -> Any:
+            parts = _LIST.decode(raw)
+            # The decoder of the type knows what an empty list means in this field.
+            return tuple(map(reader, parts)) if parts else plain(raw)
 
-            share = self._texts.of_own(inner)
-            return struct
-        if element is not None:
-            reader = self._reader(element)
+        return items
 
-            def items(raw: Any) -> Any:
-                parts = _LIST.decode(raw)
-                # The decoder of the type knows what an empty list means in this field.
-                return tuple(map(reader, parts)) if parts else plain(raw)
+    def _outline(self, kind: type[KubeStruct]) -> _Outline:
+        if kind not in self._outlines:
+            self._outlines[kind] = None
+            self._outlines[kind] = self._made_outline(kind)
+        found = self._outlines[kind]
+        assert found is not None, "what contains itself contains no times"
+        return found
 
-            return items
-        if mapped is not None:
-            reader = self._reader(mapped)
-            return lambda raw: {name: reader(part) for name, part in _CUT.decode(raw).items()}
-        return plain
+    def _made_outline(self, kind: type[KubeStruct]) -> _Outline:
+        fields: list[tuple[str, Any, Any]] = []
+        raw: list[tuple[str, Any]] = []
+        inner: list[tuple[str, type, Callable[[Any], None]]] = []
+        each: list[tuple[str, Callable[[Any], None]]] = []
+        for field in msgspec.structs.fields(kind):
+            required = _required(field.type)
+            struct, element = _struct(required), _contained(required, tuple)
+            if (struct or element) and (field.name in _OWN or _has_time(required)):
+                outline = self._outline(struct or element)  # type: ignore[arg-type]  # one of them is
+                if outline.complete is None:
+                    continue
+                if struct:
+                    own: Any = outline.kind
+                    inner.append((field.name, outline.kind, outline.complete))
+                else:
+                    own = _list_of(outline.kind)
+                    each.append((field.name, outline.complete))
+                fields.append((field.name, own if required is field.type else own | None, _same_field(field)))
+            elif _is_part(required):
+                raw.append((field.name, field.type))
+                fields.append((field.name, msgspec.Raw, _same_field(field)))
+        texts = [
+            field.name
+            for field in msgspec.structs.fields(kind)
+            if field.name in _REPEATED and _required(field.type) is str
+        ]
+        if not fields and not texts:
+            return _Outline(kind, None)
+        outlined = (
+            msgspec.defstruct(
+                kind.__name__, fields, bases=(kind,), frozen=True, kw_only=True, omit_defaults=True, gc=False
+            )
+            if fields
+            else kind
+        )
+        return _Outline(outlined, self._completing(kind, texts, raw, inner, each))
+
+    def _completing(
+        self,
+        kind: type[KubeStruct],
+        texts: list[str],
+        raw: list[tuple[str, Any]],
+        inner: list[tuple[str, type, Callable[[Any], None]]],
+        each: list[tuple[str, Callable[[Any], None]]],
+    ) -> Callable[[Any], None]:
+        """Return the function that completes an outline of ``kind``.
+
+        It is compiled from a line or two for each field. Loops over the fields of fourteen structs would double the
+        time of a pod.
+        """
+
+        def resolved(position: int, part_kind: Any, part: Any) -> Any:
+            """Make a reader when it is first needed: most fields of a pod are never used."""
+            readers[position] = self._known(part_kind)
+            return readers[position](part)
+
+        readers: list[Callable[[Any], Any]] = [partial(resolved, *one) for one in enumerate(part for _, part in raw)]
+        lines = ["def complete(obj):"]
+        for position, (name, _) in enumerate(raw):
+            lines += [f" if type(value := obj.{name}) is Raw: put(obj, {name!r}, readers[{position}](value))"]
+        for name in texts:
+            lines += [f" if (found := share(value := obj.{name}, value)) is not value: put(obj, {name!r}, found)"]
+        for position, (name, _, _) in enumerate(inner):
+            lines += [f" if type(part := obj.{name}) is outlines[{position}]: inner[{position}](part)"]
+        for position, (name, _) in enumerate(each):
+            lines += [f" for part in obj.{name} or (): each[{position}](part)"]
+        if raw or inner or each:
+            lines += [" put(obj, '__class__', kind)"]
+        names: dict[str, Any] = {
+            "Raw": msgspec.Raw,
+            # Objects are frozen for their readers, which this one does not have yet.
+            "put": force_setattr,
+            "share": self._texts.setdefault,
+            "kind": kind,
+            "readers": readers,
+            "outlines": [outline for _, outline, _ in inner],
+            "inner": [complete for _, _, complete in inner],
+            "each": [complete for _, complete in each],
+        }
+        exec(compile("\n".join(lines), f"<{kind.__name__}>", "exec"), names)
+        complete: Callable[[Any], None] = names["complete"]
+        return complete
 
 
 def _raw_json(raw: Any) -> RawJSON | None:
-    """Return opaque JSON as it stands in a store, without decoding it."""
+    """Return opaque JSON as it stands in a store, without decoding it.
+
+    Raises:
+        NestingError: it is nested too deeply.
+    """
     data = bytes(raw)
+    check_nesting(data, WRAPPED_DEPTH)
     return None if data == b"null" else RawJSON(data)
 
 
-class SharedTexts:
-    """Equal texts of objects that were just decoded become one text, and their empty mappings one mapping.
-
-    A decoder makes a new text for every ``True`` and every ``Initialized``: 100,000 pods with five conditions hold a
-    million of them, 60 bytes each. Only fields whose texts repeat (`_REPEATED`) are shared, since the look-up costs as
-    much as decoding the text.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
-        self._sharing: dict[type, Callable[[Any], None] | None] = {}
-
-    def share(self, obj: KubeStruct) -> None:
-        """Share the texts of an object and of all structs in it. Nothing else may refer to them yet."""
-        if len(self._known) > _TEXTS:
-            self._known.clear()
-        share = self._of_all(type(obj))
-        if share is not None:
-            share(obj)
-
-    def shared_after(self, decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return a decoder of structs whose texts are shared."""
-
-        def read(raw: Any) -> Any:
-            made = decode(raw)
-            if made is not None:
-                self.share(made)
-            return made
-
-        return read
-
-    def of_own(self, kind: type[KubeStruct]) -> Callable[[Any], None] | None:
-        """Return the function that shares the texts of a struct, but not those of the structs in it; None if there is
-        nothing to share."""
-        fields = msgspec.structs.fields(kind)
-        texts = [field.name for field in fields if field.name in _REPEATED and _required(field.type) is str]
-        mappings = [field.name for field in fields if _is_mapping(field.type)]
-        read_texts, share_text = _values_of(texts), self._known.setdefault
-        read_mappings, nothing = _values_of(mappings), _NO_ITEMS
-
-        def share(obj: Any) -> None:
-            for name, value in zip(texts, read_texts(obj), strict=False):
-                if value and (found := share_text(value, value)) is not value:
-                    # Frozen for its readers, which it does not have yet.
-                    force_setattr(obj, name, found)
-
-        def share_both(obj: Any) -> None:
-            share(obj)
-            for name, value in zip(mappings, read_mappings(obj), strict=False):
-                if not value and value is not None:
-                    force_setattr(obj, name, nothing)
-
-        if mappings:
-            return share_both
-        return share if texts else None
-
-    def _of_all(self, kind: type) -> Callable[[Any], None] | None:
-        if kind not in self._sharing:
-            self._sharing[kind] = None  # types that contain themselves, JSON schemas alone, are read as they are
-            self._sharing[kind] = self._made(kind)
-        return self._sharing[kind]
-
-    def _made(self, kind: Any) -> Callable[[Any], None] | None:
-        share, fields = self.of_own(kind), msgspec.structs.fields(kind)
-        parts = [(field.name, _struct(_required(field.type))) for field in fields]
-        lists = [(field.name, _contained(_required(field.type), tuple)) for field in fields]
-        inner = [(name, one) for name, struct in parts if struct and (one := self._of_all(struct))]
-        each = [(name, one) for name, element in lists if element and (one := self._of_all(element))]
-        if not inner and not each:
-            return share
-
-        def share_all(obj: Any) -> None:
-            if share is not None:
-                share(obj)
-            for name, share_one in inner:
-                if (part := getattr(obj, name)) is not None:
-                    share_one(part)
-            for name, share_one in each:
-                for part in getattr(obj, name) or ():
-                    share_one(part)
-
-        return share_all
+def _list_of(kind: Any) -> Any:
+    return GenericAlias(tuple, (kind, ...))
 
 
-def _values_of(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that reads fields into a tuple, which may be longer than the names."""
-    # `attrgetter` returns the value of one name as it is.
-    return attrgetter(*names, names[0]) if names else lambda _: ()
+def _same_field(field: msgspec.structs.FieldInfo) -> Any:
+    """Return the field of an outline that stands for one of its struct, under the same name in JSON."""
+    make = field.default_factory
+    if make is msgspec.NODEFAULT:
+        return msgspec.field(default=field.default, name=field.encode_name)
+    # 100,000 pods have a million fields that are absent. Their structs and mappings of texts are never changed, so all
+    # of them are one; plain dictionaries of custom objects are not.
+    return msgspec.field(
+        default_factory=make if Any in _types_in(field.type) else repeat(make()).__next__, name=field.encode_name
+    )
 
 
-_NO_ITEMS: Final[dict[str, Any]] = {}
+@cache
+def _types_in(kind: Any) -> frozenset[Any]:
+    """Return a type and all types within it."""
+    found: set[Any] = set()
+    left = [kind]
+    while left:
+        one = left.pop()
+        if one not in found:
+            found.add(one)
+            inner = _struct(one)
+            left += get_args(one) if inner is None else [field.type for field in msgspec.structs.fields(inner)]
+    return frozenset(found)
 
 
-def _is_mapping(kind: Any) -> bool:
-    origin = get_origin(_required(kind))
-    return isinstance(origin, type) and issubclass(origin, Mapping)
+def _has_time(kind: Any) -> bool:
+    """Return True if a type has a time somewhere in it: values with times are hardly ever equal."""
+    return not _types_in(kind).isdisjoint((Time, MicroTime))
+
+
+def _is_part(kind: Any) -> bool:
+    """Return True if values of a type are worth finding, unlike numbers and texts."""
+    origin = get_origin(kind)
+    return (
+        kind in (RawJSON, Any, object)
+        or _struct(kind) is not None
+        or (isinstance(origin, type) and issubclass(origin, (tuple, list, Mapping)))
+    )
 
 
 def _required(kind: Any) -> Any:

@@ -155,7 +155,7 @@ UNSET_LIST: Final[Any] = msgspec.field(default_factory=_none)
 """A list that is written as ``null`` when it is absent."""
 
 
-def _decode_scalar(kind: type, value: Any) -> Any:
+def decode_scalar(kind: type, value: Any) -> Any:
     if type(value) is str and (kind is Time or kind is MicroTime):  # as most are that come here
         return kind.parse(value)
     if isinstance(value, kind):
@@ -176,7 +176,7 @@ def _decode_scalar(kind: type, value: Any) -> Any:
 
 
 def _decode_scalar_without_large_suffixes(kind: type, value: Any) -> Any:
-    decoded = _decode_scalar(kind, value)
+    decoded = decode_scalar(kind, value)
     return decoded.without_large_suffix if kind is Quantity else decoded
 
 
@@ -184,7 +184,7 @@ def _decode_scalar_without_large_suffixes(kind: type, value: Any) -> Any:
 def scalars_of(release: str) -> ScalarDecoder:
     """Return the decoder of scalars as a release has it; `decoder_of` and `from_dict` take it."""
     kept = behaviours.LARGE_QUANTITIES_KEPT.holds_in(release)
-    return _decode_scalar if kept else _decode_scalar_without_large_suffixes
+    return decode_scalar if kept else _decode_scalar_without_large_suffixes
 
 
 def _encode_scalar(value: Any) -> Any:
@@ -243,12 +243,12 @@ def _reader(kind: Any) -> Callable[[bytes | str], Any]:
             # bodies would otherwise pay.
             if (b"null" if isinstance(data, bytes) else "null") not in data:  # type: ignore[operator]  # of one type
                 raise
-        return msgspec.convert(without_nulls(msgspec.json.decode(data), kind), kind, dec_hook=_decode_scalar)
+        return msgspec.convert(without_nulls(msgspec.json.decode(data), kind), kind, dec_hook=decode_scalar)
 
     return read
 
 
-def decoder_of(kind: type[S], scalars: ScalarDecoder = _decode_scalar) -> msgspec.json.Decoder[S]:
+def decoder_of(kind: type[S], scalars: ScalarDecoder = decode_scalar) -> msgspec.json.Decoder[S]:
     """Return the strict decoder of ``kind``: null is an error wherever the struct does not admit None.
 
     For callers that read what it refuses in a way of their own; all others use `decode` or `json_reader`. The nesting
@@ -274,10 +274,10 @@ def reshape(obj: object, kind: type[S]) -> S:
 
     For the structs that two API versions have in common but each declares for itself.
     """
-    return msgspec.convert(obj, kind, from_attributes=True, dec_hook=_decode_scalar)
+    return msgspec.convert(obj, kind, from_attributes=True, dec_hook=decode_scalar)
 
 
-def from_dict(kind: type[S], value: Mapping[str, Any], scalars: ScalarDecoder = _decode_scalar) -> S:
+def from_dict(kind: type[S], value: Mapping[str, Any], scalars: ScalarDecoder = decode_scalar) -> S:
     """Make the object of type ``kind`` that plain values describe; null is nothing, as in `decode`.
 
     Raises:

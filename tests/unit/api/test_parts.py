@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
 from cathedra.api.core.core_v1 import ConfigMap, Event, Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.parts import LARGEST, LIMIT, SharedParts, parts_decoder, with_parts_of
+from cathedra.api.nesting import MAX_DEPTH, NestingError
+from cathedra.api.parts import FEW, LARGEST, LIMIT, SharedParts, parts_decoder, with_parts_of
 from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.struct import EMPTY_LIST, decode, encode, replace
 from tests.unit.api.protobuf.objects import objects
@@ -141,10 +142,19 @@ def test_fields_that_are_not_known_are_dropped() -> None:
     assert parts_decoder(Pod).new(body) == decode(Pod, body)
 
 
+def reading(*kinds: type[Any]) -> SharedParts:
+    """A decoder that has read so many objects of these kinds that the next ones share their parts."""
+    shared = SharedParts()
+    for kind in kinds:
+        for _ in range(FEW):
+            assert shared.read(kind, b"{}") == kind()
+    return shared
+
+
 @settings(max_examples=40)
 @given(st.lists(st.sampled_from(STORED).flatmap(objects), min_size=2, max_size=4))
 def test_objects_of_a_store_read_as_they_do_whole(drawn: list[Any]) -> None:
-    shared = SharedParts()
+    shared = reading(*STORED)
     for obj in [*drawn, *drawn]:
         body = encode(obj)
         read = shared.read(type(obj), body)
@@ -158,7 +168,7 @@ def test_pods_of_a_store_share_what_is_the_same_in_both() -> None:
         b'"volumeMounts":[{"name":"%b","mountPath":"/x"}],"resources":{"requests":{"cpu":"100m"}}}]},'
         b'"status":{"conditions":[{"type":"Ready","status":"True","lastProbeTime":null}]}}'
     )
-    shared = SharedParts()
+    shared = reading(Pod)
     one, other = (shared.read(Pod, form % (name, b"node-1", name)) for name in (b"pod-one", b"pod-two"))
     assert one.metadata.labels is other.metadata.labels
     assert one.spec.containers[0].resources is other.spec.containers[0].resources
@@ -167,7 +177,7 @@ def test_pods_of_a_store_share_what_is_the_same_in_both() -> None:
 
 
 def test_equal_quantities_with_different_texts_are_decoded_apart() -> None:
-    shared = SharedParts()
+    shared = reading(Pod)
     for text in (b"100m", b"0.1", b"1024Ki", b"1Mi", b"1048576"):
         body = b'{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"%b"}}}]}}' % text
         assert encode(shared.read(Pod, body)) == encode(decode(Pod, body))
@@ -180,13 +190,13 @@ def test_an_error_in_an_object_of_a_store_is_that_of_the_whole_object(body: byte
     with pytest.raises(msgspec.DecodeError) as whole:
         decode(Pod, body)
     with pytest.raises(msgspec.DecodeError) as found:
-        SharedParts().read(Pod, body)
+        reading(Pod).read(Pod, body)
     assert str(found.value) == str(whole.value)
 
 
 def test_nulls_in_an_object_of_a_store_mean_nothing() -> None:
     body = b'{"metadata":{"name":"p","labels":null},"spec":{"containers":null,"nodeName":null,"securityContext":null}}'
-    assert SharedParts().read(Pod, body) == decode(Pod, body)
+    assert reading(Pod).read(Pod, body) == decode(Pod, body)
 
 
 def test_objects_of_a_store_share_texts_and_empty_mappings_where_they_share_no_parts() -> None:
@@ -195,7 +205,7 @@ def test_objects_of_a_store_share_texts_and_empty_mappings_where_they_share_no_p
         b'"2025-06-17T17:03:%bZ"}],"ownerReferences":[{"kind":"Pod","name":"%b","uid":"%b"}]},'
         b'"status":{"allocation":{"devices":{"results":[{"request":"gpu","driver":"gpu.example.com","device":"%b"}]}}}}'
     )
-    shared = SharedParts()
+    shared = reading(ResourceClaim)
     one, other = (shared.read(ResourceClaim, claim % ((digits,) * 5)) for digits in (b"10", b"20"))
     results = [each.status.allocation.devices.results[0] for each in (one, other) if each.status.allocation]
     assert results[0].driver is results[1].driver
@@ -208,8 +218,63 @@ def test_objects_of_a_store_share_texts_and_empty_mappings_where_they_share_no_p
 
 def test_conditions_of_a_store_share_their_types_and_states() -> None:
     form = b'{"status":{"conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2025-06-17T17:03:%bZ"}]}}'
-    shared = SharedParts()
+    shared = reading(Pod)
     one, other = (shared.read(Pod, form % digits).status.conditions[0] for digits in (b"10", b"20"))
     assert one != other
     assert one.type is other.type
     assert one.status is other.status
+
+
+def test_objects_of_a_store_are_of_their_own_types() -> None:
+    body = (
+        b'{"metadata":{"name":"p","managedFields":[{"manager":"m","time":"2025-06-17T17:03:10Z","fieldsV1":{}}]},'
+        b'"spec":{"containers":[{"name":"c","resources":{}}],"volumes":[{"name":"v","emptyDir":{}}]},'
+        b'"status":{"conditions":[{"type":"Ready"}],"containerStatuses":[{"name":"c","state":{"running":{}}}]}}'
+    )
+    one, other = decode(Pod, body), reading(Pod).read(Pod, body)
+    for path in ("", ".metadata", ".metadata.managed_fields[0]", ".spec", ".spec.containers[0]", ".spec.volumes[0]"):
+        assert eval(f"type(one{path}) is type(other{path})")
+    statuses = (one.status, other.status)
+    assert len({type(each) for each in statuses}) == 1
+    assert len({type(each.conditions[0]) for each in statuses}) == 1
+    assert len({type(each.container_statuses[0].state.running) for each in statuses}) == 1
+
+
+def test_parts_that_differ_from_object_to_object_read_as_they_do_whole() -> None:
+    """Looking for them is suspended meanwhile, and then begins again."""
+    form = b'{"metadata":{"name":"c","ownerReferences":[{"kind":"Pod","name":"%b","uid":"%b"}],"finalizers":["f"]}}'
+    shared = reading(ResourceClaim)
+    for number in range(2400):
+        body = form % ((b"%d" % number,) * 2)
+        assert shared.read(ResourceClaim, body) == decode(ResourceClaim, body)
+    one, other = (shared.read(ResourceClaim, form % (b"p", b"u")) for _ in range(2))
+    assert one.metadata.owner_references is other.metadata.owner_references
+    assert one.metadata.finalizers is other.metadata.finalizers
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        b'{"metadata":{"managedFields":[{"manager":"m","fieldsV1":{"f:a":%b}}]}}',
+        b'{"spec":{"versions":[{"name":"v1","schema":{"openAPIV3Schema":{"default":%b}}}]}}',
+    ],
+)
+def test_opaque_parts_of_objects_of_a_store_are_not_nested_too_deeply(form: bytes) -> None:
+    def nested(levels: int) -> bytes:
+        return form % (b"[" * levels + b"]" * levels)
+
+    body = nested(MAX_DEPTH - 20)
+    assert reading(CustomResourceDefinition).read(CustomResourceDefinition, body) == decode(
+        CustomResourceDefinition, body
+    )
+    with pytest.raises(NestingError):
+        reading(CustomResourceDefinition).read(CustomResourceDefinition, nested(2 * MAX_DEPTH))
+
+
+def test_few_objects_of_a_kind_are_decoded_as_they_are() -> None:
+    body = b'{"metadata":{"name":"p","labels":{"app":"a"}}}'
+    shared = SharedParts()
+    read = [shared.read(Pod, body) for _ in range(FEW + 2)]
+    assert read == [decode(Pod, body)] * len(read)
+    assert read[0].metadata.labels is not read[1].metadata.labels
+    assert read[-1].metadata.labels is read[-2].metadata.labels
