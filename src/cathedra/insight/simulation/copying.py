@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from msgspec import structs
@@ -39,6 +40,7 @@ from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, PODS, STORAGECLASSES
 from cathedra.client.transport import APICall, Transport
+from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.clock import Clock
 from cathedra.controllers.resourceclaim.release import FINALIZER
 from cathedra.insight.reading.state import READ_KINDS, ClusterState
@@ -216,45 +218,45 @@ def _written_allocations(state: ClusterState) -> Iterator[ResourceClaim]:
 
 
 _CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+_WORKERS: Final = 16
+"""Pods that are started or ended at the same time: as many as the scheduler tries in two turns of the event loop."""
 
 
 class SimulatedNodes:
-    """The kubelets of all nodes. `run` until cancelled."""
+    """The kubelets of all nodes. `run` until cancelled.
+
+    They work at the same time, as on machines of their own. One pod after the other would bring each status to the
+    controllers in a turn of its own, and a replica set of a thousand pods would be counted a thousand times.
+    """
 
     def __init__(self, client: Client, informers: SharedInformers, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._pods = informers.of(PODS)
-        self._queue: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
-        self._queued: set[tuple[str, str]] = set()
+        self._queue: WorkQueue[tuple[str, str]] = WorkQueue(clock)
 
     async def run(self) -> None:
         """Follow pods until cancelled."""
         self._pods.add_handler(self._note, lambda _, pod: self._note(pod))
         async with asyncio.TaskGroup() as group:
-            while True:
-                key = await self._queue.get()
-                self._queued.discard(key)
-                pod = self._pods.store.get(*key)
-                if pod is None:
-                    continue
-                with contextlib.suppress(StatusError):  # it has changed meanwhile, and its event follows
-                    if pod.metadata.deletion_timestamp is not None:
-                        await self._end(pod)
-                    elif pod.status.phase in ("", "Pending"):
-                        await self._start(pod)
-                        seconds = pod.metadata.annotations.get(RUN_SECONDS)
-                        if seconds is not None:
-                            group.create_task(self._finish(pod, float(seconds)))
+            group.create_task(run_workers(self._queue, partial(self._reconcile, group), workers=_WORKERS))
 
     def _note(self, pod: Pod) -> None:
-        key = (pod.metadata.namespace, pod.metadata.name)
-        concerned = pod.spec.node_name and (
-            pod.metadata.deletion_timestamp is not None or pod.status.phase in ("", "Pending")
-        )
-        if concerned and key not in self._queued:
-            self._queued.add(key)
-            self._queue.put_nowait(key)
+        if pod.spec.node_name and (pod.metadata.deletion_timestamp is not None or pod.status.phase in ("", "Pending")):
+            self._queue.add((pod.metadata.namespace, pod.metadata.name))
+
+    async def _reconcile(self, group: asyncio.TaskGroup, key: tuple[str, str]) -> None:
+        pod = self._pods.store.get(*key)
+        if pod is None:
+            return
+        with contextlib.suppress(StatusError):  # it has changed meanwhile, and its event follows
+            if pod.metadata.deletion_timestamp is not None:
+                await self._end(pod)
+            elif pod.status.phase in ("", "Pending"):
+                await self._start(pod)
+                seconds = pod.metadata.annotations.get(RUN_SECONDS)
+                if seconds is not None:
+                    group.create_task(self._finish(pod, float(seconds)))
 
     async def _end(self, pod: Pod) -> None:
         pods = self._client.resource(PODS, pod.metadata.namespace)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from cathedra.api.core.core_v1 import Container, Pod, PodSpec
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.client.client import Client
+from cathedra.client.resources import PODS
+from cathedra.client.transport import APICall
 from cathedra.insight.reading.dumps import read_dump
+from cathedra.insight.simulation.copying import SimulatedNodes
 from cathedra.insight.simulation.run import PlannedChanges, simulate
 from tests.unit.cli.dra.dumps import gpu_cluster
+from tests.unit.inprocess import API, with_api
 from tests.unit.insight.simulation.test_comparing import SET
 
 SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -91,3 +99,42 @@ def test_pods_that_such_a_workload_has_already_are_kept() -> None:
     found = simulate(read_dump([*gpu_cluster(), workload("ReplicaSet", "apps/v1", replicas=2), old]))
     assert len(found.placed) == 1
     assert found.gone == ()
+
+
+class CallsUnderWay:
+    """A transport that counts how many calls are under way at the same time."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.now, self.most = inner, 0, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def call(self, call: APICall) -> Any:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            return await self.inner.call(call)
+        finally:
+            self.now -= 1
+
+
+def test_pods_of_one_moment_are_started_at_the_same_time() -> None:
+    """So controllers see their statuses together, and count a replica set once for all of them."""
+
+    async def body(api: API) -> tuple[int, set[str]]:
+        transport = CallsUnderWay(api.transport)
+        nodes = SimulatedNodes(Client(transport, clock=api.clock), api.informers, api.clock)
+        running = asyncio.ensure_future(nodes.run())
+        pods = api.informers.of(PODS)
+        api.follow()
+        await pods.wait_synced()
+        client = api.client.resource(PODS, "default")
+        spec = PodSpec(node_name="n", containers=(Container(name="main", image="main"),))
+        made = [Pod(metadata=ObjectMeta(name=f"web-{number}"), spec=spec) for number in range(8)]
+        await asyncio.gather(*map(client.create, made))
+        await api.until(lambda: all(pod.status.phase == "Running" for pod in pods.store.list()))
+        running.cancel()
+        return transport.most, {pod.metadata.name for pod in pods.store.list()}
+
+    assert with_api(body) == (8, {f"web-{number}" for number in range(8)})
