@@ -27,23 +27,30 @@ S = TypeVar("S", bound=KubeStruct)
 Fit = Callable[[Any], Any]
 
 
-def of_release(obj: S, release: str, *, parsed: bool = False) -> S:
-    """Return the object as the release's decoder reads its JSON; the same object if that changes nothing.
+def of_release(obj: S, release: str) -> S:
+    """Return the object as the release's decoder reads its JSON; the same object if that changes nothing."""
+    fit = _fitting(type(obj), release, _as_read)
+    found: S = obj if fit is None else fit(obj)
+    return found
 
-    ``parsed``: all its quantities were read from texts, so only fields that the release does not know can change it.
+
+def without_unknown_fields(obj: S, release: str) -> S:
+    """Return a parsed object without the fields that the release does not know; the same object if it has none.
+
+    Its quantities were read from texts, so they stay as they are.
     """
-    fit = _fitting(type(obj), release, parsed)
+    fit = _fitting(type(obj), release, None)
     found: S = obj if fit is None else fit(obj)
     return found
 
 
 # A function per type and release that reads only the fields that can matter: most writes pay one or two microseconds.
 @cache
-def _fitting(kind: type[KubeStruct], release: str, parsed: bool) -> Fit | None:
-    """Return the function for objects of a type, or None if the release knows all fields and none is computed."""
+def _fitting(kind: type[KubeStruct], release: str, of_computed: Fit | None) -> Fit | None:
+    """Return the function for objects of a type, or None if nothing in them can change."""
     # Drivers compute the capacity that they publish, and programs the requests of their claims. In specs of other kinds
-    # amounts were parsed, and looking at each of them would cost every write of a pod.
-    fitting = _Fittings(release, parsed=parsed).of_struct(kind, computed=kind in _COMPUTED_SPECS)
+    # amounts were parsed, and checking each of them would cost every write of a pod.
+    fitting = _Fittings(release, of_computed).of_struct(kind, computed=kind in _COMPUTED_SPECS)
     return None if fitting is None else fitting.fit
 
 
@@ -58,9 +65,10 @@ class _StructFitting(msgspec.Struct, frozen=True):
 class _Fittings:
     """The functions for the structs within one kind, each made once: a pod has its containers in three lists."""
 
-    def __init__(self, release: str, *, parsed: bool) -> None:
+    def __init__(self, release: str, of_computed: Fit | None) -> None:
+        """``of_computed`` is the function for computed quantities; None if none of them can change."""
         self._release = release
-        self._parsed = parsed
+        self._of_computed = of_computed
         self._made: dict[tuple[type[KubeStruct], bool], _StructFitting | None] = {}
 
     def of_struct(self, kind: type[KubeStruct], *, computed: bool) -> _StructFitting | None:
@@ -106,7 +114,7 @@ class _Fittings:
         Only a status holds amounts that were ``computed``. Those of a spec were parsed, so they are as they are read.
         """
         if hint is Quantity:
-            return _as_read if computed and not self._parsed else None
+            return self._of_computed if computed else None
         if isinstance(hint, type):
             fitting = self.of_struct(hint, computed=computed) if issubclass(hint, KubeStruct) else None
             return None if fitting is None else fitting.fit

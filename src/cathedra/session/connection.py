@@ -335,7 +335,7 @@ class SessionConnection(asyncio.Protocol, ABC):
             self._end(message.id, answer)
 
     def _list(self, message: ListMessage) -> None:
-        objects = [self._object(one, listed=True) for one in message.objects]
+        objects = [self._listed_object(one) for one in message.objects]
         # Cancelled meanwhile; the objects had to be counted in any case.
         if message.id not in self._answers:
             return
@@ -348,15 +348,26 @@ class SessionConnection(asyncio.Protocol, ABC):
             version = message.resource_version
             self._end(message.id, Page(items, version, message.continue_, message.remaining, undecodable))
 
-    def _object(self, shown: Payload, *, listed: bool = False) -> Any:
-        """Return the object of a payload. It counts even if its request was cancelled: the sender has counted it."""
-        # An object that arrived before. The same Python object is returned, so that comparisons by identity hold.
+    # An object counts even if its request was cancelled: the sender has counted it. One that arrived before has
+    # no body; the same Python object is returned, so that comparisons by identity hold.
+    def _object(self, shown: Payload) -> Any:
+        """Return the object of a payload."""
         if not shown.body:
             return self._received.find(shown.number)
         form = self._readers[shown.number]
+        return self._decode(form, form.read, shown)
+
+    def _listed_object(self, shown: Payload) -> Any:
+        """Return the object of a payload in a list."""
+        if not shown.body:
+            return self._received.find(shown.number)
+        form = self._readers[shown.number]
+        return self._decode(form, form.read_listed, shown)
+
+    def _decode(self, form: _Form, read: Callable[[bytes], Any], shown: Payload) -> Any:
         try:
             # Nesting is not checked: the server limits the nesting of what it stores, and is trusted here.
-            obj = form.read_listed(shown.body) if listed else form.read(shown.body)
+            obj = read(shown.body)
         except FAULTS as error:
             # Counted like the others, or the numbers of both ends would differ from here on.
             obj = _UndecodablePayload(form.kind, identify(form.kind, shown.body, error))

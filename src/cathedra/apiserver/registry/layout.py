@@ -22,7 +22,7 @@ import msgspec
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.protobuf import MAGIC, ProtobufError, decode_message, has_message, unwrap
-from cathedra.api.releasefields import of_release
+from cathedra.api.releasefields import of_release, without_unknown_fields
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import failure
 from cathedra.api.struct import KubeStruct, decode, encode, replace
@@ -130,7 +130,7 @@ class LogLayout:
         try:
             if record.decoded is not None and type(record.decoded) is definition.type:
                 # Fast path for the copy of a cluster: encoding and decoding 50,000 objects takes seconds.
-                return stamped(_as_known(definition, record.decoded, self._release, parsed=False), record.revision)
+                return stamped(_as_parsed(definition, record.decoded, self._release), record.revision)
             value = record.value if record.decoded is None else encode(record.decoded)
             # Values of older backups have a resource version of their own; `stamped` replaces it by the record's.
             obj: KubeObject = _as_known(definition, _as_stored(definition, value, decoded), self._release)
@@ -238,10 +238,15 @@ def _as_stored(definition: AnyDefinition, value: bytes, decoded: Decode) -> Any:
     return decoded(kind, value)
 
 
-def _as_known(definition: AnyDefinition, obj: Any, release: str, *, parsed: bool = True) -> Any:
-    """Return the object without the fields that the release does not know. Those of custom resources are the same in
-    all releases."""
-    return of_release(obj, release, parsed=parsed) if has_message(definition.type) else obj
+# The fields of custom resources are the same in all releases.
+def _as_parsed(definition: AnyDefinition, obj: Any, release: str) -> Any:
+    """Return an object of this process as the release's decoder would read its JSON."""
+    return of_release(obj, release) if has_message(definition.type) else obj
+
+
+def _as_known(definition: AnyDefinition, obj: Any, release: str) -> Any:
+    """Return a parsed object without the fields that the release does not know."""
+    return without_unknown_fields(obj, release) if has_message(definition.type) else obj
 
 
 class _ValueForm:
