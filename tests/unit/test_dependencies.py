@@ -1,4 +1,4 @@
-"""Dependencies: the lower bounds are no older than what generated modules ask for."""
+"""Dependencies: the lower bounds are no older than the generators of modules."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ROOT / "src" / "cathedra" / "_proto"
@@ -23,17 +25,16 @@ def lowest() -> dict[str, tuple[int, ...]]:
     return {name: version(number) for name, number in (pin.split("==") for pin in pins if pin)}
 
 
-def test_protobuf_is_as_new_as_the_generator_of_the_messages() -> None:
-    pattern = re.compile(r"Domain\.PUBLIC,\s+(\d+),\s+(\d+),\s+(\d+),")
+@pytest.mark.parametrize(
+    ("library", "files", "pattern"),
+    [
+        ("protobuf", "*_pb2.py", r"Domain\.PUBLIC,\s+(\d+),\s+(\d+),\s+(\d+),"),
+        ("grpcio", "*_grpc.py", r"GRPC_GENERATED_VERSION = '(\d+)\.(\d+)\.(\d+)'"),
+    ],
+)
+def test_a_library_is_as_new_as_the_generator_of_its_modules(library: str, files: str, pattern: str) -> None:
     generators = {
-        version(".".join(found)) for path in GENERATED.glob("*_pb2.py") for found in pattern.findall(path.read_text())
+        version(".".join(found)) for path in GENERATED.glob(files) for found in re.findall(pattern, path.read_text())
     }
     assert generators
-    assert lowest()["protobuf"] >= max(generators)
-
-
-def test_grpc_is_as_new_as_the_generator_of_the_stubs() -> None:
-    pattern = re.compile(r"GRPC_GENERATED_VERSION = '([\d.]+)'")
-    generators = {version(found) for path in GENERATED.glob("*_grpc.py") for found in pattern.findall(path.read_text())}
-    assert generators
-    assert lowest()["grpcio"] >= max(generators)
+    assert lowest()[library] >= max(generators)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.struct import replace
@@ -97,22 +101,19 @@ async def test_no_more_events_are_written_in_a_minute_than_allowed(world: World)
     assert len(await world.events()) == 21
 
 
+@pytest.mark.parametrize(
+    ("options", "judged"),
+    [({"events": False}, 1), ({"namespace": "elsewhere"}, 0)],
+    ids=["events are off", "pods of other namespaces are not explained"],
+)
 @run_with(with_world)
-async def test_without_events_nothing_is_written(world: World) -> None:
-    advisor = world.advise(events=False)
+async def test_no_event_is_written(world: World, *, options: dict[str, Any], judged: int) -> None:
+    advisor = world.advise(**options)
     await world.create(*waiting("a", 4))
     await world.clock.sleep(60)
     assert await world.events() == ()
-    assert advisor.statistics()["answers"] == 1
-
-
-@run_with(with_world)
-async def test_pods_of_other_namespaces_are_not_explained(world: World) -> None:
-    advisor = world.advise(namespace="elsewhere")
-    await world.create(*waiting("a", 4))
-    await world.clock.sleep(60)
-    assert await world.events() == ()
-    assert advisor.statistics()["judged"] == 0
+    found = advisor.statistics()
+    assert (found["judged"], found["answers"]) == (judged, judged)
 
 
 @run_with(with_world)

@@ -38,16 +38,22 @@ def grouped(name: str, cores: int, *groups: str) -> dict[str, Any]:
     return made
 
 
-def test_admin_access_without_its_gate_is_fatal_even_if_it_is_not_wanted() -> None:
-    world = World([resource_slice("x")], features=features(admin_access=False))
-    with pytest.raises(FatalError, match="admin access is requested, but the feature is disabled"):
-        world.allocate(claim(exactly(adminAccess=False)))
-
-
-def test_alternatives_without_their_gate_are_fatal() -> None:
-    world = World([resource_slice("x")], features=features(prioritized_list=False))
-    with pytest.raises(FatalError, match="has subrequests, but the DRAPrioritizedList feature is disabled"):
-        world.allocate(claim(first_available("r", a=exactly())))
+@pytest.mark.parametrize(
+    ("feature", "request_", "text"),
+    [
+        ("admin_access", exactly(adminAccess=False), "admin access is requested, but the feature is disabled"),
+        (
+            "prioritized_list",
+            first_available("r", a=exactly()),
+            "has subrequests, but the DRAPrioritizedList feature is disabled",
+        ),
+    ],
+    ids=["admin access, even if it is not wanted", "alternatives"],
+)
+def test_a_request_without_its_gate_is_fatal(feature: str, request_: dict[str, Any], text: str) -> None:
+    world = World([resource_slice("x")], features=features(**{feature: False}))
+    with pytest.raises(FatalError, match=text):
+        world.allocate(claim(request_))
 
 
 def test_partitions_without_their_gate_are_passed_over() -> None:

@@ -43,11 +43,18 @@ async def test_an_object_that_goes_with_its_last_finalizer_is_waited_for_until_i
     assert informer.store.get("default", "p") is None
 
 
+async def synced(api: API) -> Expectations[str]:
+    """Return expectations whose informer has read its list."""
+    informer = api.informers.of(PODS)
+    expectations: Expectations[str] = Expectations(informer, api.clock)
+    api.follow()
+    await informer.wait_synced()
+    return expectations
+
+
 @run_with(with_api)
 async def test_a_write_that_never_shows_up_is_given_up_after_five_minutes(api: API) -> None:
-    expectations: Expectations[str] = Expectations(api.informers.of(PODS), api.clock)
-    api.follow()
-    await api.informers.of(PODS).wait_synced()
+    expectations = await synced(api)
     expectations.expect("k", with_metadata(pod("p"), resource_version="999999"))
     await api.clock.sleep(LONGEST_WAIT - 1)
     assert not expectations.met("k")
@@ -57,9 +64,7 @@ async def test_a_write_that_never_shows_up_is_given_up_after_five_minutes(api: A
 
 @run_with(with_api)
 async def test_an_older_write_does_not_replace_a_newer_one(api: API) -> None:
-    expectations: Expectations[str] = Expectations(api.informers.of(PODS), api.clock)
-    api.follow()
-    await api.informers.of(PODS).wait_synced()
+    expectations = await synced(api)
     expectations.expect("k", with_metadata(pod("p"), resource_version="999999"))
     expectations.expect("k", with_metadata(pod("p"), resource_version="1"))
     assert not expectations.met("k")
@@ -69,10 +74,7 @@ async def test_an_older_write_does_not_replace_a_newer_one(api: API) -> None:
 
 @run_with(with_api)
 async def test_after_a_lost_answer_what_the_owner_controls_is_waited_for(api: API) -> None:
-    informer = api.informers.of(PODS)
-    expectations: Expectations[str] = Expectations(informer, api.clock)
-    api.follow()
-    await informer.wait_synced()
+    informer, expectations = api.informers.of(PODS), await synced(api)
     pods = api.client.resource(PODS, "default")
     owner = await pods.create(pod("owner"))
     uid = owner.metadata.uid

@@ -23,40 +23,31 @@ def event(message: str, *, count: int = 1) -> dict[str, Any]:
     }
 
 
-def test_a_repeated_event_is_found_and_a_changed_one_is_right() -> None:
+FREE, NODE = event("no device is free"), event("no node is there")
+COUNTED = event("no device is free", count=2)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "refused"),
+    [
+        ([("a", FREE), ("b", NODE), ("c", FREE)], ("d", FREE)),
+        ([("a", FREE), ("a", FREE)], ("a", COUNTED)),
+        ([("a", FREE), ("a", None), ("b", FREE)], ("c", FREE)),
+        ([("a", FREE), ("b", NODE), ("a", None)], ("c", NODE)),
+    ],
+    ids=[
+        "a changed event is right and a repeated one is found",
+        "a higher count of an event is a repetition and other changes are none",
+        "an expired event is written again once",
+        "the expiry of an earlier event allows no repetition of the last",
+    ],
+)
+def test_the_advisor_writes_an_event_once(
+    allowed: list[tuple[str, dict[str, Any] | None]], refused: tuple[str, dict[str, Any]]
+) -> None:
     story = Story()
     check = AdvisorWritesOnce(story.chronicle)
-    story.write("events", "a", event("no device is free"), check)
-    story.write("events", "b", event("no node is there"), check)
-    story.write("events", "c", event("no device is free"), check)
+    for name, written in allowed:
+        story.write("events", name, written, check)
     with pytest.raises(BrokenInvariant, match="p has two events DevicesExplained"):
-        story.write("events", "d", event("no device is free"), check)
-
-
-def test_a_repetition_within_an_event_counts_and_other_changes_of_it_do_not() -> None:
-    story = Story()
-    check = AdvisorWritesOnce(story.chronicle)
-    story.write("events", "a", event("no device is free"), check)
-    story.write("events", "a", event("no device is free"), check)
-    with pytest.raises(BrokenInvariant):
-        story.write("events", "a", event("no device is free", count=2), check)
-
-
-def test_an_event_is_written_again_after_it_has_expired() -> None:
-    story = Story()
-    check = AdvisorWritesOnce(story.chronicle)
-    story.write("events", "a", event("no device is free"), check)
-    story.write("events", "a", None, check)
-    story.write("events", "b", event("no device is free"), check)
-    with pytest.raises(BrokenInvariant):
-        story.write("events", "c", event("no device is free"), check)
-
-
-def test_the_expiry_of_an_earlier_event_allows_no_repetition_of_the_last() -> None:
-    story = Story()
-    check = AdvisorWritesOnce(story.chronicle)
-    story.write("events", "a", event("no device is free"), check)
-    story.write("events", "b", event("no node is there"), check)
-    story.write("events", "a", None, check)
-    with pytest.raises(BrokenInvariant):
-        story.write("events", "c", event("no node is there"), check)
+        story.write("events", *refused, check)

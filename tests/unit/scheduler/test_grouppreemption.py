@@ -93,13 +93,20 @@ async def make_victims(world: World, mode: dict[str, Any]) -> None:
     await world.create(node("n", cpu="1"), node("m", cpu="1"), low("x", "n", **grouped), low("y", "m", **grouped))
 
 
+@pytest.mark.parametrize(
+    ("mode", "victims"),
+    [("all", 2), ("single", 1)],
+    ids=["all pods together", "one by one"],
+)
 @run_with(lambda test: play(test, gates=GATES))
-async def test_pods_of_a_group_with_mode_all_are_evicted_together(world: World) -> None:
+async def test_pods_of_a_group_are_evicted_as_its_disruption_mode_says(
+    world: World, *, mode: str, victims: int
+) -> None:
     await furnish(world, 1)
-    await make_victims(world, {"all": {}})
+    await make_victims(world, {mode: {}})
     await world.create(member("a"))
     await world.elapse(1)
-    assert await evicted(world, "x", "y") == ["x", "y"]
+    assert len(await evicted(world, "x", "y")) == victims
 
 
 @pytest.mark.parametrize(("mode", "victims"), [({"all": {}}, ["x", "y"]), ({"single": {}}, ["x"])])
@@ -127,15 +134,6 @@ async def test_the_groups_below_a_composite_are_evicted_as_its_disruption_mode_s
 
 def grouped(name: str) -> dict[str, Any]:
     return {"schedulingGroup": {"podGroupName": name}}
-
-
-@run_with(lambda test: play(test, gates=GATES))
-async def test_pods_of_a_group_with_mode_single_are_evicted_one_by_one(world: World) -> None:
-    await furnish(world, 1)
-    await make_victims(world, {"single": {}})
-    await world.create(member("a"))
-    await world.elapse(1)
-    assert len(await evicted(world, "x", "y")) == 1
 
 
 @run_with(lambda test: play(test, gates=GATES | {"PodGroupPreemptionPolicy": True}))

@@ -28,6 +28,7 @@ from cathedra.scheduler.podplugins import ProfilePlugins
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import Snapshot
 from tests.unit.scheduler.objects import node, pod
 
 BACKED = {"y.com/gpu"}
@@ -73,13 +74,18 @@ def random_pod(dice: random.Random) -> PodInfo:
     return PodInfo(pod("p", requests=requests, **wishes))
 
 
+def random_cluster(dice: random.Random, nodes: int) -> Snapshot:
+    """Return a cluster of nodes with a label of two values."""
+    cache = Cache()
+    for place in range(nodes):
+        cache.set_node(node(f"n{place}", labels={"disk": dice.choice(("ssd", "hdd"))}))
+    return cache.snapshot()
+
+
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_a_plugin_that_is_known_to_skip_a_pod_does_so_in_any_cluster(dice: random.Random) -> None:
-    cache = Cache()
-    for place in range(dice.randrange(3)):
-        cache.set_node(node(f"n{place}", labels={"disk": dice.choice(("ssd", "hdd"))}))
-    info, snapshot = random_pod(dice), cache.snapshot()
+    info, snapshot = random_pod(dice), random_cluster(dice, dice.randrange(3))
     for plugin in PLUGINS:
         if isinstance(plugin, PreFilterPlugin) and plugin.skips(info):
             assert plugin.pre_filter(CycleState(snapshot), info, snapshot) == Status(Code.SKIP)
@@ -88,10 +94,7 @@ def test_a_plugin_that_is_known_to_skip_a_pod_does_so_in_any_cluster(dice: rando
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_a_plugin_that_is_known_to_be_silent_about_a_pod_has_no_opinion_in_any_cluster(dice: random.Random) -> None:
-    cache = Cache()
-    for place in range(dice.randrange(1, 4)):
-        cache.set_node(node(f"n{place}", labels={"disk": dice.choice(("ssd", "hdd"))}))
-    info, snapshot = random_pod(dice), cache.snapshot()
+    info, snapshot = random_pod(dice), random_cluster(dice, dice.randrange(1, 4))
     for plugin in PLUGINS:
         if isinstance(plugin, ScorePlugin) and plugin.scores_zero(info):
             assert plugin.score(CycleState(snapshot), info, snapshot.nodes) is None

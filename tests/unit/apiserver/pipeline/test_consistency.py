@@ -256,21 +256,13 @@ async def whose(servers: Lagging, token: str) -> str:
     return name
 
 
-async def test_a_token_of_an_account_that_another_server_has_just_made_is_good() -> None:
+@pytest.mark.parametrize("issuer", ["primary", "replica"])
+async def test_a_token_of_an_account_that_another_server_has_just_made_is_issued_and_good(issuer: str) -> None:
     accounts = f"{NAMESPACES}/default/serviceaccounts"
     async with lagging() as servers:
         await servers.behind(("POST", accounts, named("ServiceAccount", "new")))
         asked = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}}
-        issued = await servers.primary("POST", f"{accounts}/new/token", asked)
-        assert await whose(servers, issued.json["status"]["token"]) == "system:serviceaccount:default:new"
-
-
-async def test_a_token_is_issued_for_an_account_that_another_server_has_just_made() -> None:
-    accounts = f"{NAMESPACES}/default/serviceaccounts"
-    async with lagging() as servers:
-        await servers.behind(("POST", accounts, named("ServiceAccount", "new")))
-        asked = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}}
-        issued = await servers.replica("POST", f"{accounts}/new/token", asked)
+        issued = await getattr(servers, issuer)("POST", f"{accounts}/new/token", asked)
         assert issued.status == 201, issued.body
         assert await whose(servers, issued.json["status"]["token"]) == "system:serviceaccount:default:new"
 

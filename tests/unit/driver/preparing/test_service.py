@@ -135,26 +135,22 @@ async def test_one_claims_failure_leaves_the_others_alone(world: World) -> None:
     assert (answers[a.uid].error, answers[b.uid].error) == ("no", "")
 
 
+@pytest.mark.parametrize(
+    ("faults", "error", "seconds"),
+    [(4, "", 0.25 + 0.5 + 1 + 2), (100, "warming up", 0.25 + 0.5 + 1 + 2 + 4 + 5)],
+    ids=["they are over in time", "they end before the deadline of the call"],
+)
 @run_with(in_virtual_time)
-async def test_transient_trouble_is_waited_for_inside_the_call(world: World) -> None:
+async def test_transient_faults_are_retried_inside_the_call(
+    world: World, *, faults: int, error: str, seconds: float
+) -> None:
     lamps = Lamps()
-    lamps.faults = [Retry("warming up")] * 4
-    ref = await world.allocate("c", "lamp-0")
-    start = world.clock.monotonic()
-    answer = await world.runner(lamps).service.node_prepare_resources([ref])
-    assert answer[ref.uid].error == ""
-    assert world.clock.monotonic() - start == pytest.approx(0.25 + 0.5 + 1 + 2)
-
-
-@run_with(in_virtual_time)
-async def test_retries_end_before_the_calls_deadline(world: World) -> None:
-    lamps = Lamps()
-    lamps.faults = [Retry("warming up")] * 100
+    lamps.faults = [Retry("warming up")] * faults
     ref = await world.allocate("c", "lamp-0")
     start = world.clock.monotonic()
     answer = await world.runner(lamps).service.node_prepare_resources([ref], timeout=20)
-    assert answer[ref.uid].error == "warming up"
-    assert world.clock.monotonic() - start <= 15
+    assert answer[ref.uid].error == error
+    assert world.clock.monotonic() - start == pytest.approx(seconds)
 
 
 @run_with(in_virtual_time)

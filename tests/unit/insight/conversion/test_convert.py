@@ -207,20 +207,27 @@ def test_json_keeps_its_order_and_indentation() -> None:
         assert text_of(made, "v1beta1") == text
 
 
-def test_a_kind_without_the_version_stays_and_is_named() -> None:
-    text = "apiVersion: resource.k8s.io/v1\nkind: DeviceTaintRule\nmetadata: {name: broken}\nspec: {}\n"
-    (file,) = convert(text, "v1beta1").files
+@pytest.mark.parametrize(
+    ("text", "version", "note"),
+    [
+        (
+            "apiVersion: resource.k8s.io/v1\nkind: DeviceTaintRule\nmetadata: {name: broken}\nspec: {}\n",
+            "v1beta1",
+            "DeviceTaintRule/broken stays in v1: DeviceTaintRule has no version v1beta1",
+        ),
+        (
+            "apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClaim\nmetadata: {name: a}\n"
+            "spec: {resourceClassName: b}\n",
+            "v1",
+            "ResourceClaim/a stays in v1alpha2: from there no conversion leads to v1",
+        ),
+    ],
+    ids=["its kind does not have the version", "its version is of the first generation"],
+)
+def test_an_object_that_cannot_be_converted_stays_and_is_named(text: str, version: str, note: str) -> None:
+    (file,) = convert(text, version).files
     assert (file.text, file.changes) == (text, ())
-    assert file.notes == ("DeviceTaintRule/broken stays in v1: DeviceTaintRule has no version v1beta1",)
-
-
-def test_kinds_of_the_first_generation_stay_and_are_named() -> None:
-    text = (
-        "apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClaim\nmetadata: {name: a}\nspec: {resourceClassName: b}\n"
-    )
-    (file,) = convert(text).files
-    assert file.text == text
-    assert file.notes == ("ResourceClaim/a stays in v1alpha2: from there no conversion leads to v1",)
+    assert file.notes == (note,)
 
 
 def test_fields_that_the_version_does_not_have_stay_and_are_named() -> None:

@@ -100,13 +100,17 @@ async def test_without_the_feature_devices_take_nothing(world: World) -> None:
 
 
 def statuses(resources: dict[str, Any], **result: Any) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
-    """What one allocated device takes."""
+    """Return the resources that one allocated device takes."""
     slices: Store[ResourceSlice] = Store()
     known = NodeAllocatable(slices)
     slices.put(slice_("n1", 1, nodeAllocatableResources=resources))
-    allocated = {"request": "gpu", "driver": DRIVER, "pool": "n1", "device": "gpu-0", **result}
-    allocation = from_dict(AllocationResult, {"devices": {"results": [allocated]}})
-    return known.statuses([ClaimUse(claim("c", exactly()), allocation, ("a", "b"))], node("n1"))
+    return known.statuses([ClaimUse(claim("c", exactly()), allocated(**result), ("a", "b"))], node("n1"))
+
+
+def allocated(**result: Any) -> AllocationResult:
+    """Return the allocation of one device."""
+    one = {"request": "gpu", "driver": DRIVER, "pool": "n1", "device": "gpu-0", **result}
+    return from_dict(AllocationResult, {"devices": {"results": [one]}})
 
 
 def test_a_capacity_times_its_multiplier_is_what_a_share_takes() -> None:
@@ -178,13 +182,11 @@ async def test_a_claim_that_no_container_uses_is_refused(world: World) -> None:
 
 
 def statuses_node_mappings(mappings: dict[str, Any], **result: Any) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
-    """What one device that is being allocated is of its node."""
+    """Return the resources of its node that one allocated device is, by the mappings of 1.36."""
     slices: Store[ResourceSlice] = Store()
     known = NodeMappings(slices)
     slices.put(slice_("n1", 1, nodeAllocatableResourceMappings=mappings))
-    allocated = {"request": "gpu", "driver": DRIVER, "pool": "n1", "device": "gpu-0", **result}
-    allocation = from_dict(AllocationResult, {"devices": {"results": [allocated]}})
-    return known.statuses([ClaimUse(claim("c", exactly()), allocation, ("a",))], node("n1"))
+    return known.statuses([ClaimUse(claim("c", exactly()), allocated(**result), ("a",))], node("n1"))
 
 
 def test_a_capacity_times_its_multiplier_is_what_a_share_is() -> None:

@@ -97,13 +97,35 @@ async def deallocate(world: World, name: str) -> None:
     await world.quiet()
 
 
-@run_with(lambda test: scene(test, {}))
-async def test_without_the_gate_a_pod_that_waits_for_devices_evicts_nobody(world: World) -> None:
-    await furnish(world, n=1)
-    await run(world, user("low"))
-    await arrive(world, user("high", priority=9))
-    assert (await evicted(world), await nominated(world, "high")) == ([], "")
-    assert "Preemption is not helpful" in (await world.condition("high"))[1]
+HIGH = user("high", priority=9)
+
+
+@pytest.mark.parametrize(
+    ("gates", "running", "high", "count", "text"),
+    [
+        ({}, [user("low")], HIGH, 1, "Preemption is not helpful"),
+        (ON, [user("low")], user("high", priorityClassName="never"), 1, "not eligible due to preemptionPolicy=Never."),
+        (
+            ON,
+            [user("low"), user("same", priority=9)],
+            HIGH,
+            2,
+            "preemption: 0/1 nodes are available: 1 cannot allocate all claims.",
+        ),
+    ],
+    ids=["the gate is off", "the pod never preempts", "the devices would not suffice"],
+)
+def test_a_pod_evicts_no_other_for_devices(
+    gates: dict[str, bool], running: list[Pod], high: Pod, count: int, text: str
+) -> None:
+    async def body(world: World) -> None:
+        await furnish(world, n=len(running))
+        await run(world, *running)
+        await arrive(world, high, exactly(count=count))
+        assert (await evicted(world), await nominated(world, "high")) == ([], "")
+        assert text in (await world.condition("high"))[1]
+
+    scene(body, gates)
 
 
 @run_with(scene)
@@ -241,25 +263,6 @@ async def test_a_disruption_budget_is_violated_only_if_nothing_else_helps(world:
     assert await evicted(world) == ["free"]
     await arrive(world, user("next", priority=9))
     assert await evicted(world) == ["free", "kept"]
-
-
-@run_with(scene)
-async def test_a_pod_that_never_preempts_evicts_nobody_for_devices(world: World) -> None:
-    await furnish(world, n=1)
-    await run(world, user("low"))
-    await arrive(world, user("high", priorityClassName="never"))
-    assert await evicted(world) == []
-    assert (await world.condition("high"))[1].endswith("not eligible due to preemptionPolicy=Never.")
-
-
-@run_with(scene)
-async def test_nothing_is_evicted_if_the_devices_would_not_suffice_even_so(world: World) -> None:
-    await furnish(world, n=2)
-    await run(world, user("low"), user("same", priority=9))
-    await arrive(world, user("high", priority=9), exactly(count=2))
-    assert (await evicted(world), await nominated(world, "high")) == ([], "")
-    expected = "preemption: 0/1 nodes are available: 1 cannot allocate all claims."
-    assert (await world.condition("high"))[1].endswith(expected)
 
 
 def shared_device(name: str, capacity: str) -> ResourceSlice:

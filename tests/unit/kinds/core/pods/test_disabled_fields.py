@@ -34,18 +34,19 @@ def test_without_dynamic_resource_allocation_no_pod_has_claims() -> None:
     assert enabled_pod_spec(made, None, gates("1.34")) == made
 
 
-def test_a_pod_belongs_to_a_group_where_groups_exist() -> None:
-    made = pod(schedulingGroup={"podGroupName": "g"}).spec
-    assert enabled_pod_spec(made, None, gates()).scheduling_group is None
-    assert enabled_pod_spec(made, None, gates(GenericWorkload=True)) is made
-    assert enabled_pod_spec(made, made, gates()) is made
-
-
-def test_a_pod_refers_to_a_workload_where_workloads_exist() -> None:
-    made = pod(workloadRef={"name": "w", "podGroup": "g"}).spec
-    assert enabled_pod_spec(made, None, gates("1.35")).workload_ref is None
-    assert enabled_pod_spec(made, None, gates("1.35", GenericWorkload=True)) is made
-    assert enabled_pod_spec(made, made, gates("1.35")) is made
+@pytest.mark.parametrize(
+    ("release", "name", "field"),
+    [
+        ("1.37", "scheduling_group", {"schedulingGroup": {"podGroupName": "g"}}),
+        ("1.35", "workload_ref", {"workloadRef": {"name": "w", "podGroup": "g"}}),
+    ],
+    ids=["a pod belongs to a group where groups exist", "a pod refers to a workload where workloads exist"],
+)
+def test_the_group_of_a_pod_needs_the_gate_generic_workload(release: str, name: str, field: dict[str, Any]) -> None:
+    made = pod(**field).spec
+    assert getattr(enabled_pod_spec(made, None, gates(release)), name) is None
+    assert enabled_pod_spec(made, None, gates(release, GenericWorkload=True)) is made
+    assert enabled_pod_spec(made, made, gates(release)) is made
 
 
 def test_a_spec_without_what_is_closed_is_the_same_object() -> None:

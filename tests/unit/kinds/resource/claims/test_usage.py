@@ -151,14 +151,16 @@ def test_the_pod_whose_status_names_the_claim_pays_for_it() -> None:
     assert payer(special("d"), paying) is None
 
 
-def test_until_the_status_says_so_the_pod_pays_for_the_oldest_of_its_claims() -> None:
-    paying, early, late = owner(), special("z", "2026-01-01T00:00:00Z"), special("a", "2026-01-02T00:00:00Z")
-    assert payer(early, paying, late) is paying
-    assert payer(late, paying, early) is None
-
-
-def test_of_claims_of_one_age_the_first_by_name_is_paid_for() -> None:
-    paying, first, second = owner(), special("a"), special("b")
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (special("z", "2026-01-01T00:00:00Z"), special("a", "2026-01-02T00:00:00Z")),
+        (special("a"), special("b")),
+    ],
+    ids=["the oldest", "of one age the first by name"],
+)
+def test_until_its_status_names_a_claim_the_pod_pays_for_one(first: ResourceClaim, second: ResourceClaim) -> None:
+    paying = owner()
     assert payer(first, paying, second) is paying
     assert payer(second, paying, first) is None
 

@@ -189,9 +189,7 @@ def test_values_of_attributes_are_limited_together() -> None:
     ],
 )
 def test_where_each_device_says_its_nodes_it_says_them_once(nodes: dict[str, Any], wanted: list[str]) -> None:
-    found = problems_devices(made(**nodes), per_device_nodes=True)
-    assert len(found) == len(wanted), found
-    assert all(text.startswith(beginning) for text, beginning in zip(found, wanted, strict=True)), found
+    begin(problems_devices(made(**nodes), per_device_nodes=True), *wanted)
 
 
 def test_a_device_says_its_nodes_where_its_slice_lets_it() -> None:
@@ -241,9 +239,7 @@ def attribute(release: str = "1.37", **values: Any) -> list[str]:
     ],
 )
 def test_an_attribute_has_one_value_of_a_form(values: dict[str, Any], wanted: list[str]) -> None:
-    found = attribute(**values)
-    assert len(found) == len(wanted), found
-    assert all(text.startswith(beginning) for text, beginning in zip(found, wanted, strict=True)), found
+    begin(attribute(**values), *wanted)
 
 
 def test_an_attribute_without_a_value_is_told_in_the_words_of_the_release() -> None:
@@ -326,9 +322,7 @@ def taken(name: str = "cpu", **values: Any) -> list[str]:
     ],
 )
 def test_a_mapping_is_by_device_or_by_capacity(mapping: dict[str, str], wanted: list[str]) -> None:
-    found = taken(mapping=mapping)
-    assert len(found) == len(wanted), found
-    assert all(text.startswith(f"m[cpu].{beginning}") for text, beginning in zip(found, wanted, strict=True)), found
+    begin(taken(mapping=mapping), *(f"m[cpu].{beginning}" for beginning in wanted))
 
 
 @pytest.mark.parametrize(
@@ -342,9 +336,7 @@ def test_a_mapping_is_by_device_or_by_capacity(mapping: dict[str, str], wanted: 
     ],
 )
 def test_an_overhead_is_per_pod_or_per_container(overhead: dict[str, str], wanted: list[str]) -> None:
-    found = taken(overhead=overhead)
-    assert len(found) == len(wanted), found
-    assert all(text.startswith(f"m[cpu].{beginning}") for text, beginning in zip(found, wanted, strict=True)), found
+    begin(taken(overhead=overhead), *(f"m[cpu].{beginning}" for beginning in wanted))
 
 
 def test_what_is_named_is_taken() -> None:
