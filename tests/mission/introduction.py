@@ -24,7 +24,6 @@ ON = (
     "--feature-gates=DynamicResourceAllocation=true",
     "--runtime-config=resource.k8s.io/v1alpha1=true",
 )
-DRIVER = "test-driver.cdi.k8s.io"
 
 
 def eventually(found: Callable[[], Any], *, seconds: float = 120.0) -> Any:

@@ -16,7 +16,6 @@ from tests.unit.apiserver.asgi import Answer, ASGIClient, open_asgi
 
 PODS = "/api/v1/namespaces/default/pods"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-MAPS = "/api/v1/namespaces/default/configmaps"
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 SECONDS = 6.0

@@ -46,7 +46,6 @@ NAMESPACES: Final = GroupResource("", "namespaces")
 NODES: Final = GroupResource("", "nodes")
 PODS: Final = GroupResource("", "pods")
 SERVICES: Final = GroupResource("", "services")
-SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 
 
 class VirtualResource(msgspec.Struct, frozen=True):

@@ -31,8 +31,7 @@ class ServerState:
         self.app = app
         self.keep_alive_seconds = keep_alive_seconds
         self.batch = WriteBatch()
-        self.connections: set[Any] = set()
-        """Each is a `ServedConnection`."""
+        self.connections: set[ServedConnection] = set()
         self.tasks: set[asyncio.Task[None] | None] = set()
         """One for each request that is being handled."""
         self.date = b""

@@ -306,7 +306,6 @@ class TextPositions:
         return max(bisect_right(self._indexes, index) - 1, 0)
 
 
-_SIMPLE: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
 _CODES: Final = {"x": 2, "u": 4, "U": 8}
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import logging
 import threading
 import time
 from collections import deque
@@ -44,7 +43,6 @@ _MOST_EVENTS: Final = 200
 _EVICTIONS: Final = frozenset(
     ("TaintManagerEviction", "DeviceTaintManagerEviction", "Preempted", "Evicted", "EvictionByEvictionAPI")
 )
-_LOG: Final = logging.getLogger(__name__)
 
 
 class ContactTransport:

@@ -18,7 +18,7 @@ from cathedra.api.scheme import type_of
 from cathedra.api.struct import KubeStruct, from_dict, replace
 from cathedra.client.http import HTTPTransport
 from cathedra.client.resources import ENDPOINTSLICES, PODS
-from cathedra.client.transport import APICall, EventType, ListOptions, ResourceRef, Transport
+from cathedra.client.transport import APICall, EventType, ResourceRef, Transport
 from cathedra.frames import MessageReader, write_frame
 from cathedra.releases import NEWEST
 from cathedra.session.protocol import EventMessage, FromClient, ListMessage, ObjectMessage, Payload, RequestMessage
@@ -28,7 +28,6 @@ from tests.goapiserver.objects import Resource, served_resources
 from tests.unit.api.nulled import nulled
 
 RESOURCES = list(served_resources(NEWEST).values())
-EVERYTHING = ListOptions()
 ROUNDS = 4
 
 

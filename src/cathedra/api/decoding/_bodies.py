@@ -283,8 +283,3 @@ _HOLDING: Final = frozenset(
 )
 """Of values that may have keys below them."""
 _LOOSE: Final = re.compile(rb'"\s+:')
-
-
-def head_of(gvk: GroupVersionKind) -> bytes:
-    """Return the first bytes of the JSON of every object of the kind, up to and including the comma."""
-    return b'{"kind":"%s","apiVersion":"%s",' % (gvk.kind.encode(), gvk.api_version.encode())

@@ -45,10 +45,6 @@ class StaticTokens:
         """Add tokens to those that are accepted."""
         self._tokens |= tokens
 
-    def token_of(self, user: str) -> str:
-        """A token of that user, or ""."""
-        return next((token for token, owner in self._tokens.items() if owner.name == user), "")
-
     def user_of(self, token: str) -> UserInfo | None:
         """Return the user of a token, or None if the token is unknown."""
         return self._tokens.get(token)

@@ -35,10 +35,6 @@ _OUTSIDE: Final = {
     "InterPodAffinity": "pod affinity",
     **dict.fromkeys(("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"), "volumes"),
 }
-_ORDER: Final = (
-    *("reach", "binding conditions", "class", "selectors", "node selection", "allocated", "node operations"),
-    *("taints", "capacity", "counters", "constraint attributes", "constraint", "combination", "other requests"),
-)
 
 
 def causes_of(analysis: Analysis) -> tuple[Cause, ...]:

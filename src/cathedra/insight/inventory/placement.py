@@ -36,9 +36,6 @@ class DeviceSpan:
     lane: int = 0
 
 
-WHOLE: Final = DeviceSpan()
-
-
 def placements(partitions: Iterable[PlacedPartition], totals: Mapping[CounterKey, int]) -> dict[str, DeviceSpan]:
     """Return the placement of each partition of a pool by its name.
 

@@ -331,7 +331,6 @@ async def _send_to_pod(sent: _Sent, port: PortConnection) -> None:
 ConnectPort = Callable[[int], Awaitable[PortConnection]]
 """Connects to a port of one pod; raises OSError where nothing listens."""
 
-_CHUNK: Final = 32 * 1024
 _LISTEN: Final = "0A"
 _REACHED_BY: Final = (
     ("127.0.0.1", ({"127.0.0.1", "::ffff:127.0.0.1"}, {"0.0.0.0"}, {"::", "::ffff:0.0.0.0"})),

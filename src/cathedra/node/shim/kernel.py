@@ -16,7 +16,6 @@ _MNT_DETACH: Final = 2
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
-_CGROUPS: Final = Path("/sys/fs/cgroup")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

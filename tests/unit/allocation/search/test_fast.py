@@ -36,7 +36,6 @@ NUMA = 'device.attributes["drv"].?numa.orValue(0) == {}'
 MODEL = 'device.attributes["drv"].?model.orValue("") == "{}"'
 FAILS = ('device.attributes["drv"].numa >= 0',)
 """On a device without the attribute."""
-GIB = 2**30
 
 
 DERIVED = (

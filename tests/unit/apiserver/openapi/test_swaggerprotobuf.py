@@ -31,7 +31,6 @@ DOCUMENT = {
         "B": {"type": "object", "additionalProperties": {"type": "string", "maxLength": 300}},
     },
 }
-Fields = dict[int, list[bytes | int]]
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:

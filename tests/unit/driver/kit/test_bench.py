@@ -22,7 +22,7 @@ from cathedra.api.resource import (
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.resources import RESOURCECLAIMS
-from cathedra.client.transport import APICall, EventType, ListOptions, PatchType, WriteOptions
+from cathedra.client.transport import APICall, EventType, ListOptions, PatchType
 from cathedra.driver import Claim, Device, Driver, Edits, Prepared
 from cathedra.driver.kit import Kit, KitError
 from cathedra.driver.kit.bench import NAMESPACE, NODE, MemoryAPI, asked, results_for
@@ -146,8 +146,6 @@ async def test_claims_on_a_shared_device_take_the_least_amount() -> None:
 
 
 # The API server in memory that drivers are tried with.
-
-WRITE = WriteOptions()
 
 
 async def made(api: MemoryAPI, name: str = "c", **metadata: str) -> ResourceClaim:

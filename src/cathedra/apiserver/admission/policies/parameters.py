@@ -176,10 +176,6 @@ def _param_kind(
     raise Misconfigured(f"failed to find resource referenced by paramKind: '{api_version}, Kind={kind}'")
 
 
-def _unreadable(user: str, verb: str) -> str:
-    return f'user {user} does not have "{verb}" permission on the object referenced by paramRef'
-
-
 def _go_user(user: UserInfo) -> str:
     """A user as Go's ``%v`` prints one."""
     extra = " ".join(f"{key}:[{' '.join(user.extra[key])}]" for key in sorted(user.extra))

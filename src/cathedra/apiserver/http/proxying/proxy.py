@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from cathedra.apiserver.authentication.pki import KubeletTLS
     from cathedra.apiserver.http.proxying.connections import KubeletConnections
 
-PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _UPGRADED: Final = frozenset({"attach", "exec", "portforward"})
 _SUMMARY_SECONDS: Final = 10.0
 _LONGEST_SUMMARY: Final = 16 * 1024 * 1024

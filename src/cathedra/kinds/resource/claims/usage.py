@@ -22,7 +22,6 @@ SPECIAL_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 """Annotation of claims that the scheduler made for a pod's extended resources."""
 _MOST_DEVICES: Final = 32
 """Charge of allocation mode All: the largest number of devices of a claim."""
-Classes = Callable[[], Iterable[DeviceClass]]
 
 
 def devices_by_class(claim: ResourceClaim) -> dict[str, int]:

@@ -13,8 +13,6 @@ from cathedra.kinds.definition import VersionDefinition
 from cathedra.kinds.resource.slices.defaults import BareName
 from cathedra.kinds.resource.versions import Shapes, beta_version, reshape_all
 
-_BASIC: Final = tuple(name for name in v1.Device.__struct_fields__ if name != "name")
-
 
 def slice_to_hub(piece: v1beta1.ResourceSlice) -> v1.ResourceSlice:
     """The slice with its devices' properties hoisted."""

@@ -188,12 +188,14 @@ def found_cold(new: resource.ResourceClaim, old: resource.ResourceClaim = CLAIM,
     return found(new, old, is_new=is_new)
 
 
-def check_alike(claims: list[resource.ResourceClaim], *old: resource.ResourceClaim, **more: bool) -> None:
+def check_alike(
+    claims: list[resource.ResourceClaim], old: resource.ResourceClaim = CLAIM, *, is_new: bool = False
+) -> None:
     """Compare the errors of claims without memos, with empty memos and with filled ones."""
-    cold = [found_cold(new, *old, **more) for new in claims]
+    cold = [found_cold(new, old, is_new=is_new) for new in claims]
     forget()
     for _ in range(2):
-        assert [found(new, *old, **more) for new in claims] == cold
+        assert [found(new, old, is_new=is_new) for new in claims] == cold
 
 
 @given(st.lists(variants_of(SOUND), min_size=1, max_size=4), st.sampled_from((CLAIM, ALLOCATED_ALLOCATIONS)))
