@@ -7,7 +7,7 @@ API server.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -94,13 +94,7 @@ def read_claim_set(
     pods = [one for one in objects if isinstance(one, core_v1.Pod)]
     known_claims = {**claims, **{_key(one): one for one in objects if isinstance(one, ResourceClaim)}}
     known_templates = {**templates, **{_key(one): one for one in objects if isinstance(one, ResourceClaimTemplate)}}
-    used = {_key(pod, name) for pod in pods for name in _named(pod)}
-    requested: list[ResourceClaim] = []
-    for one in objects:
-        if isinstance(one, ResourceClaim) and _key(one) not in used:
-            requested.append(one)
-        elif isinstance(one, ResourceClaimTemplate) and _key(one) not in used:
-            requested.append(_claim_of(one, one.metadata.namespace, one.metadata.name))
+    requested = list(_unused(objects, {_key(pod, name) for pod in pods for name in _named(pod)}))
     shared: dict[Key, ResourceClaim] = {}
     room: dict[str, Quantity] = {}
     for pod in pods:
@@ -116,17 +110,26 @@ def read_claim_set(
                 requested.append(claim)
             elif _key(claim) not in shared:
                 shared[_key(claim)] = claim
-    places = tuple(
-        claim.status.allocation.node_selector
-        for claim in shared.values()
-        if claim.status.allocation is not None and claim.status.allocation.node_selector is not None
-    )
-    waiting = [claim for claim in shared.values() if claim.status.allocation is None]
     if not requested and not shared:
         raise InvalidInput(f"there is no claim in the input; pass {_TAKEN}")
+    allocations = [(claim, claim.status.allocation) for claim in shared.values()]
+    waiting = [claim for claim, allocation in allocations if allocation is None]
+    selectors = [allocation.node_selector for _, allocation in allocations if allocation is not None]
     return ClaimSet(
-        tuple(_completed(claim) for claim in (*requested, *waiting)), frozenset(map(_key, waiting)), places, room
+        tuple(_completed(claim) for claim in (*requested, *waiting)),
+        frozenset(map(_key, waiting)),
+        tuple(selector for selector in selectors if selector is not None),
+        room,
     )
+
+
+def _unused(objects: Iterable[KubeObject], used: Container[Key]) -> Iterator[ResourceClaim]:
+    """Yield the claims, and one of each template, that no pod uses."""
+    for one in objects:
+        if isinstance(one, ResourceClaim) and _key(one) not in used:
+            yield one
+        elif isinstance(one, ResourceClaimTemplate) and _key(one) not in used:
+            yield _claim_of(one, one.metadata.namespace, one.metadata.name)
 
 
 def _input_object(one: KubeObject | Mapping[str, Any]) -> ResourceClaim | ResourceClaimTemplate | core_v1.Pod | str:

@@ -94,14 +94,9 @@ def access_control(registry: Registry, setup: AccessSetup) -> AccessControl:
         PodServiceAccount(registry, required=config.service_accounts, clock=clock, random=random),
         PodSecurity(registry, gates),
     ]
-    authorizer: Authorizer = AlwaysAllow()
-    rbac: RBAC | None = None
-    if config.authorization:
-        rbac = RBAC(registry)
-        nodes = NodeAuthorizer(
-            NodeRelations(registry), node_rules(gates), by_selector=gates.get("AuthorizeNodeWithSelectors", True)
-        )
-        authorizer = Union((MastersOnly(), nodes, rbac))
+    rbac = RBAC(registry) if config.authorization else None
+    authorizer = _authorizer(registry, rbac, gates)
+    if rbac is not None:
         plugins.append(NodeRestriction(registry))
     if config.node_lifecycle:
         plugins.append(TaintNodesByCondition())
@@ -139,6 +134,16 @@ def access_control(registry: Registry, setup: AccessSetup) -> AccessControl:
     ]
     chain = AdmissionChain(plugins, external=mutating, observe=registry.observe, metrics=metrics)
     return AccessControl(authorizer, chain, _rules_of(rbac), client)
+
+
+def _authorizer(registry: Registry, rbac: RBAC | None, gates: FeatureGates) -> Authorizer:
+    """Return the authorizer of administrators, nodes and roles; without roles everything is allowed."""
+    if rbac is None:
+        return AlwaysAllow()
+    nodes = NodeAuthorizer(
+        NodeRelations(registry), node_rules(gates), by_selector=gates.get("AuthorizeNodeWithSelectors", True)
+    )
+    return Union((MastersOnly(), nodes, rbac))
 
 
 def _rules_of(rbac: RBAC | None) -> Callable[[UserInfo, str], HeldRules]:

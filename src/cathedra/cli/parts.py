@@ -54,32 +54,39 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
     if arguments.part == "advisor":
         return _advisor(arguments)
     if arguments.part == "node":
-        config = PartConfig(
-            kubeconfig=arguments.kubeconfig,
-            release=arguments.kubernetes_version,
-            gates=gate_overrides(arguments.feature_gates),
-            node_name=arguments.node_name,
-            root=_root(arguments),
-            runtime=arguments.runtime,
-            cri_socket=arguments.cri_socket,
-            pod_network=arguments.pod_network,
-            reserved=reserved_resources(arguments),
-            keep_containers=arguments.keep_containers,
-            serving=ServingOptions(
-                address=arguments.address or arguments.node_ip or LOOPBACK,
-                node_ip=arguments.node_ip,
-                port=arguments.port,
-                healthz=PlainEndpoint("--healthz-port", arguments.healthz_bind_address, arguments.healthz_port),
-                rotate_client=arguments.rotate_certificates,
-                rotate_server=arguments.rotate_server_certificates,
-                certificate=absolute(arguments.tls_cert_file),
-                key=absolute(arguments.tls_private_key_file),
-                client_authority=absolute(arguments.client_ca_file),
-            ),
-        )
-        return node.run_node(config, say=_say)
+        return node.run_node(_node_config(arguments), say=_say)
+    return node.run_driver(_driver_part_config(arguments), say=_say)
+
+
+def _node_config(arguments: argparse.Namespace) -> PartConfig:
+    return PartConfig(
+        kubeconfig=arguments.kubeconfig,
+        release=arguments.kubernetes_version,
+        gates=gate_overrides(arguments.feature_gates),
+        node_name=arguments.node_name,
+        root=_root(arguments),
+        runtime=arguments.runtime,
+        cri_socket=arguments.cri_socket,
+        pod_network=arguments.pod_network,
+        reserved=reserved_resources(arguments),
+        keep_containers=arguments.keep_containers,
+        serving=ServingOptions(
+            address=arguments.address or arguments.node_ip or LOOPBACK,
+            node_ip=arguments.node_ip,
+            port=arguments.port,
+            healthz=PlainEndpoint("--healthz-port", arguments.healthz_bind_address, arguments.healthz_port),
+            rotate_client=arguments.rotate_certificates,
+            rotate_server=arguments.rotate_server_certificates,
+            certificate=absolute(arguments.tls_cert_file),
+            key=absolute(arguments.tls_private_key_file),
+            client_authority=absolute(arguments.client_ca_file),
+        ),
+    )
+
+
+def _driver_part_config(arguments: argparse.Namespace) -> PartConfig:
     place = driver_place(arguments, os.environ)
-    config = PartConfig(
+    return PartConfig(
         kubeconfig=place.kubeconfig,
         node_name=place.node_name,
         root=place.root,
@@ -93,7 +100,6 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
         pod_uid=arguments.pod_uid or os.environ.get("POD_UID", ""),
         endpoint=endpoint_of("--http-endpoint", arguments.http_endpoint),
     )
-    return node.run_driver(config, say=_say)
 
 
 def _advisor(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:

@@ -63,31 +63,33 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
     serve_sessions(server)
     remembered = config.data_dir / "port"
     port = config.port or (_remembered_port(remembered) if remembered.exists() else 0)
-    reach, options = config.reach, _serve_options(config, port, clock)
+    options = _serve_options(config, port, clock)
     try:
         await server.serve(options)
         client = Client(server.transport(), clock=clock)
         await install_kubelet_permissions(client)
         await install_scheduler_permissions(client)
-    except StatusError as error:
+    except BaseException as error:
         await server.close()
-        raise _unusable(config, error) from error
-    except OSError as error:
-        await server.close()
-        if error.errno == errno.EADDRNOTAVAIL:
-            raise InvalidOption(f"--bind-address {reach.bind_address} is no address of this machine") from error
-        if error.errno != errno.EADDRINUSE:
-            raise
-        raise InvalidOption(
-            f"port {port} of {reach.bind_address} is in use by another program; stop that, or choose another one with "
-            "--port"
-        ) from error
-    except BaseException:
-        await server.close()
+        if isinstance(error, StatusError):
+            raise _unusable(config, error) from error
+        if isinstance(error, OSError) and (refused := _unusable_address(config, port, error)):
+            raise refused from error
         raise
     # Only after success: a failed start must not change the port of the next one.
     write_durable(remembered, f"{server.port}\n".encode())
     return server
+
+
+def _unusable_address(config: ClusterConfig, port: int, error: OSError) -> InvalidOption | None:
+    """Return the error of an option whose address or port cannot be opened; None if ``error`` has another reason."""
+    address = config.reach.bind_address
+    if error.errno == errno.EADDRNOTAVAIL:
+        return InvalidOption(f"--bind-address {address} is no address of this machine")
+    if error.errno == errno.EADDRINUSE:
+        text = f"port {port} of {address} is in use by another program"
+        return InvalidOption(f"{text}; stop that, or choose another one with --port")
+    return None
 
 
 def _unusable(config: ClusterConfig, error: StatusError) -> StorageError:

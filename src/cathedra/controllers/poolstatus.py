@@ -230,17 +230,7 @@ def _pool_status(
         )
         return replace(status, validation_error=_cut(f"PoolIncomplete: {problem}" if rules.views else problem))
     devices = [device for slice_ in slices for device in slice_.spec.devices]
-    in_use = [device for device in devices if device.name in held.devices]
-    allocated = len(in_use) if rules.views else held.results
-    unavailable = sum(rules.is_tainted(driver, pool, device) for device in devices) if rules.views else 0
-    status = replace(
-        status,
-        resource_slice_count=expected,
-        total_devices=len(devices),
-        allocated_devices=allocated,
-        unavailable_devices=unavailable,
-        available_devices=max(0, len(devices) - allocated - unavailable),
-    )
+    status = _with_counts(replace(status, resource_slice_count=expected), devices, held, rules)
     if not rules.views:
         return status
     try:
@@ -253,6 +243,20 @@ def _pool_status(
     except _NoView as problem:
         return replace(status, validation_error=_cut(str(problem)))
     return status
+
+
+def _with_counts(status: PoolStatus, devices: Sequence[Device], held: PoolUsage, rules: Rules) -> PoolStatus:
+    allocated, unavailable = held.results, 0
+    if rules.views:
+        allocated = sum(device.name in held.devices for device in devices)
+        unavailable = sum(rules.is_tainted(status.driver, status.pool_name, device) for device in devices)
+    return replace(
+        status,
+        total_devices=len(devices),
+        allocated_devices=allocated,
+        unavailable_devices=unavailable,
+        available_devices=max(0, len(devices) - allocated - unavailable),
+    )
 
 
 class _NoView(Exception):
@@ -286,11 +290,7 @@ def _partitions(
             _debit(counters, _fixed(device))
     _debit(counters, held.drawn)
     least = {place: least_drawn(counter) for place, counter in definitions.items()}
-    by_type: dict[str, list[Device]] = {}
-    for device in devices:
-        by_type.setdefault(_type_of(slices[0].spec.driver, device, attribute), []).append(device)
-    if len(by_type) > MOST_ENTRIES:
-        raise _NoView(f"PartitionSummaryOverCap: {len(by_type)} partition types, at most {MOST_ENTRIES} are shown")
+    by_type = _by_type(slices[0].spec.driver, devices, attribute)
     return tuple(
         PartitionTypeStatus(
             type=kind,
@@ -303,6 +303,20 @@ def _partitions(
         for kind, members in sorted(by_type.items())
         if _same_cost(kind, members)
     )
+
+
+def _by_type(driver: str, devices: Sequence[Device], attribute: str) -> dict[str, list[Device]]:
+    """Return the devices by their values of an attribute.
+
+    Raises:
+        _NoView: there are too many types.
+    """
+    by_type: dict[str, list[Device]] = {}
+    for device in devices:
+        by_type.setdefault(_type_of(driver, device, attribute), []).append(device)
+    if len(by_type) > MOST_ENTRIES:
+        raise _NoView(f"PartitionSummaryOverCap: {len(by_type)} partition types, at most {MOST_ENTRIES} are shown")
+    return by_type
 
 
 def _type_of(driver: str, device: Device, attribute: str) -> str:

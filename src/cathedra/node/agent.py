@@ -210,30 +210,8 @@ class NodeAgent:
     async def _run_parts(self, runtime: Runtime, found: tuple[ContainerRun, ...], tls: TLSFiles | None) -> None:
         config = self.config
         recorder = self._given.recorder or EventRecorder(self._client, "kubelet", self._clock, host=config.name)
-        facts = NodeFacts(
-            config.address,
-            node_allocatable(config),
-            self._gates,
-            capacity={name: Quantity(value) for name, value in node_capacity(config).items()},
-        )
         devices = self._device_manager()
-        context = PodContext(
-            client=self._client,
-            config=config,
-            clock=self._clock,
-            random=self._random,
-            gates=self._gates,
-            runtime=runtime,
-            claims=self.claims,
-            recorder=recorder,
-            health=self.health,
-            facts=facts,
-            metrics=self.metrics,
-            devices=devices,
-            cgroups=self._cgroups(runtime, facts),
-            faults=self._faults,
-            inherited_environment=_service_environment(config),
-        )
+        context = self._pod_context(runtime, recorder, devices)
         source = self._given.pods
         async with asyncio.TaskGroup() as group:
             group.create_task(runtime.supervise())
@@ -247,20 +225,7 @@ class NodeAgent:
             self._meter = meter = UsageMeter(config.name, manager, runtime, self._clock)
             if config.root is not None and tls is not None:
                 self._serve(group, config.root, runtime, manager, meter, tls)
-            info = RuntimeInfo(runtime.name, runtime.version, self.port)
-            reporter = NodeReporter(
-                self._client,
-                config,
-                info,
-                clock=self._clock,
-                gates=self._gates,
-                sources=ReportSources(
-                    heard=self._given.heard,
-                    # The runtime of a simulated node cannot fail, and polling thousands of them would cost time.
-                    monitor=RuntimeMonitor(runtime.status, self._clock) if config.root is not None else None,
-                    devices=devices,
-                ),
-            )
+            reporter = self._reporter(runtime, devices)
             if devices is not None:
                 self._follow_devices(group, devices)
             wiper = SliceWiper(
@@ -288,6 +253,45 @@ class NodeAgent:
             group.create_task(self._become_ready(reporter, wiper if wipes else None))
             group.create_task(self._reconcile(source, manager))
             await manager.run(found)
+
+    def _pod_context(self, runtime: Runtime, recorder: EventRecorder, devices: DeviceManager | None) -> PodContext:
+        """Return the parts that all pods of the node share."""
+        config = self.config
+        facts = NodeFacts(
+            config.address,
+            node_allocatable(config),
+            self._gates,
+            capacity={name: Quantity(value) for name, value in node_capacity(config).items()},
+        )
+        return PodContext(
+            client=self._client,
+            config=config,
+            clock=self._clock,
+            random=self._random,
+            gates=self._gates,
+            runtime=runtime,
+            claims=self.claims,
+            recorder=recorder,
+            health=self.health,
+            facts=facts,
+            metrics=self.metrics,
+            devices=devices,
+            cgroups=self._cgroups(runtime, facts),
+            faults=self._faults,
+            inherited_environment=_service_environment(config),
+        )
+
+    def _reporter(self, runtime: Runtime, devices: DeviceManager | None) -> NodeReporter:
+        # The runtime of a simulated node cannot fail, and polling thousands of them would cost time.
+        monitor = RuntimeMonitor(runtime.status, self._clock) if self.config.root is not None else None
+        return NodeReporter(
+            self._client,
+            self.config,
+            RuntimeInfo(runtime.name, runtime.version, self.port),
+            clock=self._clock,
+            gates=self._gates,
+            sources=ReportSources(heard=self._given.heard, monitor=monitor, devices=devices),
+        )
 
     def _device_manager(self) -> DeviceManager | None:
         """Return the device manager; None on a simulated node without device plugins, to save memory on thousands of

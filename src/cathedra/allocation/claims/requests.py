@@ -242,23 +242,10 @@ class _Planner:
         derived = tuple((one.name, one.expression) for one in getattr(request, "derived_attributes", ()) or ())
         if derived and not self.features.derived_attributes:
             return _obstacle(f"{where}: cannot handle request with derived attributes, the feature is disabled")
-        for index, selector in enumerate(request.selectors):
-            if selector.cel is None:
-                return _obstacle(f"{where}, selector #{index}: CEL expression empty (unsupported selector type?)")
         admin = request.admin_access if isinstance(request, ExactDeviceRequest) else None
-        if admin is not None and not self.features.admin_access:
-            return _obstacle(f"{where}: admin access is requested, but the feature is disabled")
-        if not request.device_class_name:
-            return _obstacle(f"{where}: missing device class name (unsupported request type?)")
-        device_class = self.classes(request.device_class_name)
-        if device_class is None:
-            class_name = request.device_class_name
-            return _obstacle(
-                f"{where}: could not retrieve device class {class_name}: "
-                f'deviceclass.resource.k8s.io "{class_name}" not found'
-            )
-        if request.allocation_mode not in ("ExactCount", "All"):
-            return _obstacle(f"{where}: unsupported count mode {request.allocation_mode}")
+        device_class = self._checked_class(request, admin, where)
+        if isinstance(device_class, Obstacle):
+            return device_class
         claim_origin = where.partition(",")[0]
         capacity = request.capacity.requests if request.capacity is not None else None
         self.options += 1
@@ -291,6 +278,28 @@ class _Planner:
             and any(constraint.names(parent, name) for constraint in self.constraints),
             number=self.options - 1,
         )
+
+    def _checked_class(
+        self, request: ExactDeviceRequest | DeviceSubRequest, admin: bool | None, where: str
+    ) -> DeviceClass | Obstacle:
+        """Return the class of a request, or the first error in the request, in Kubernetes' order."""
+        for index, selector in enumerate(request.selectors):
+            if selector.cel is None:
+                return _obstacle(f"{where}, selector #{index}: CEL expression empty (unsupported selector type?)")
+        if admin is not None and not self.features.admin_access:
+            return _obstacle(f"{where}: admin access is requested, but the feature is disabled")
+        if not request.device_class_name:
+            return _obstacle(f"{where}: missing device class name (unsupported request type?)")
+        device_class = self.classes(request.device_class_name)
+        if device_class is None:
+            class_name = request.device_class_name
+            return _obstacle(
+                f"{where}: could not retrieve device class {class_name}: "
+                f'deviceclass.resource.k8s.io "{class_name}" not found'
+            )
+        if request.allocation_mode not in ("ExactCount", "All"):
+            return _obstacle(f"{where}: unsupported count mode {request.allocation_mode}")
+        return device_class
 
 
 def _expressions(selectors: Sequence[DeviceSelector]) -> list[str]:

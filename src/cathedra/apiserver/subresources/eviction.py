@@ -88,38 +88,32 @@ async def _charge(server: ServerContext, call: Call, pod: Pod) -> None:
     # A pod that is not ready is not among the healthy ones, so its eviction costs the budget nothing.
     if not is_ready(pod) and _unhealthy_may_go(budgets[0]):
         return
+    # The budget is charged before the pod is deleted: two evictions at the same time cannot both use the last
+    # disruption. The controller drops the entry when it sees the deletion, or after two minutes without one.
+    await change(server, budget_call, lambda entry: _charged(entry.object, pod, Time(server.clock.now())))
 
-    def charged(entry: StoredObject) -> PodDisruptionBudget:
-        budget: PodDisruptionBudget = entry.object
-        status = budget.status
-        # The numbers in the status are those of an older selector or minimum.
-        if status.observed_generation < budget.metadata.generation:
-            name = budget.metadata.name
-            raise _refused(f"The disruption budget {name} is still being processed by the server.", budget, 10)
-        failed = find_condition(status.conditions, "DisruptionAllowed")
-        if status.disruptions_allowed <= 0 and failed is not None and failed.reason == "SyncFailed":
-            raise _refused(
-                f"The disruption budget {budget.metadata.name} does not allow evicting pods currently because it "
-                f"failed sync: {failed.message}",
-                budget,
-                0,
-            )
-        if status.disruptions_allowed <= 0:
-            raise _refused(
-                f"The disruption budget {budget.metadata.name} needs {status.desired_healthy} healthy pods and has "
-                f"{status.current_healthy} currently",
-                budget,
-                0,
-            )
-        # The budget is charged before the pod is deleted: two evictions at the same time cannot both use the last
-        # disruption. The controller drops the entry when it sees the deletion, or after two minutes without one.
-        disrupted = {**status.disrupted_pods, pod.metadata.name: Time(server.clock.now())}
-        return replace(
-            budget,
-            status=replace(status, disruptions_allowed=status.disruptions_allowed - 1, disrupted_pods=disrupted),
-        )
 
-    await change(server, budget_call, charged)
+def _charged(budget: PodDisruptionBudget, pod: Pod, now: Time) -> PodDisruptionBudget:
+    """Return the budget with one disruption less.
+
+    Raises:
+        StatusError: the budget allows no disruption now.
+    """
+    name, status = budget.metadata.name, budget.status
+    # The numbers in the status are those of an older selector or minimum.
+    if status.observed_generation < budget.metadata.generation:
+        raise _refused(f"The disruption budget {name} is still being processed by the server.", budget, 10)
+    failed = find_condition(status.conditions, "DisruptionAllowed")
+    if status.disruptions_allowed <= 0 and failed is not None and failed.reason == "SyncFailed":
+        text = f"The disruption budget {name} does not allow evicting pods currently because it failed sync: "
+        raise _refused(f"{text}{failed.message}", budget, 0)
+    if status.disruptions_allowed <= 0:
+        text = f"The disruption budget {name} needs {status.desired_healthy} healthy pods and has "
+        raise _refused(f"{text}{status.current_healthy} currently", budget, 0)
+    disrupted = {**status.disrupted_pods, pod.metadata.name: now}
+    return replace(
+        budget, status=replace(status, disruptions_allowed=status.disruptions_allowed - 1, disrupted_pods=disrupted)
+    )
 
 
 def _unhealthy_may_go(budget: PodDisruptionBudget) -> bool:

@@ -44,6 +44,13 @@ def draw(overview: Overview, console: Console) -> None:
         ((row.name, "yes" if row.ready else "no", *map(str, _counts(row))) for row in overview.nodes),
         ((_node_line(row), "") for row in overview.nodes),
     )
+    _draw_devices(overview, console)
+    _draw_claims(overview, console)
+    _draw_pods(overview, console)
+    _print_lines(console, overview.totals(), "", indent="")
+
+
+def _draw_devices(overview: Overview, console: Console) -> None:
     _print(
         console,
         "Devices",
@@ -60,6 +67,9 @@ def draw(overview: Overview, console: Console) -> None:
             for row in overview.devices
         ),
     )
+
+
+def _draw_claims(overview: Overview, console: Console) -> None:
     _print(
         console,
         "Claims",
@@ -70,6 +80,10 @@ def draw(overview: Overview, console: Console) -> None:
         ),
         ((f"{row.namespace}/{row.name}: {row.state}", _after("with", row.devices)) for row in overview.claims),
     )
+
+
+def _draw_pods(overview: Overview, console: Console) -> None:
+    """Print the pods, and the reasons of those that wait."""
     _print(
         console,
         "Pods",
@@ -86,7 +100,6 @@ def draw(overview: Overview, console: Console) -> None:
         for row in waiting:
             _print_lines(console, f"{row.namespace}/{row.name}", row.why)
         console.print()
-    _print_lines(console, overview.totals(), "", indent="")
 
 
 def _counts(row: NodeRow) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.cli.dra.source import (
@@ -20,6 +20,10 @@ from cathedra.cli.dra.source import (
     write_html,
 )
 from cathedra.cli.terminal import print_data, print_styled, style, width
+
+if TYPE_CHECKING:
+    from cathedra.insight.explanation.report import Explanation, ExplanationOverview
+    from cathedra.insight.reading.state import ClusterState
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -53,16 +57,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the answer. Return 1 if something does not fit, or waits."""
-    if arguments.subject and arguments.filename:
-        raise InvalidInput("give either names, such as pod/NAME, or -f FILE")
-    if arguments.all_namespaces and (arguments.subject or arguments.filename):
-        raise InvalidInput("--all-namespaces is for all that waits; choose the namespace of names with -n")
+    _check(arguments)
     manifests: Any = [Path(name) for name in arguments.filename] or None
-    if arguments.dump and "-" in arguments.dump and "-" in arguments.filename:
-        raise InvalidInput("only one of --dump and -f can be standard input")
     # Imported late: a wrong call need not wait for the scheduler.
     from cathedra.insight.explanation.explain import explain, explain_all, subjects_of
-    from cathedra.insight.explanation.report import Explanation, explanation_text, overview_text
     from cathedra.insight.reading.manifests import ManifestOptions, parse_validation
 
     validate = parse_validation(arguments.validate)
@@ -85,6 +83,23 @@ def run(arguments: argparse.Namespace) -> int:
             ),
         )
     )
+    _print(answer, state, arguments)
+    return 0 if answer.fits else 1
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if arguments.subject and arguments.filename:
+        raise InvalidInput("give either names, such as pod/NAME, or -f FILE")
+    if arguments.all_namespaces and (arguments.subject or arguments.filename):
+        raise InvalidInput("--all-namespaces is for all that waits; choose the namespace of names with -n")
+    if arguments.dump and "-" in arguments.dump and "-" in arguments.filename:
+        raise InvalidInput("only one of --dump and -f can be standard input")
+
+
+def _print(answer: Explanation | ExplanationOverview, state: ClusterState, arguments: argparse.Namespace) -> None:
+    """Print the answer in the chosen format, or write it as a page."""
+    from cathedra.insight.explanation.report import Explanation, explanation_text, overview_text  # as above
+
     if arguments.html:
         from cathedra.insight.drawing.pages import explanation_html, page  # start-up time: with the option alone
         from cathedra.insight.inventory.listing import devices
@@ -98,4 +113,3 @@ def run(arguments: argparse.Namespace) -> int:
         print_styled(explanation_text(answer, width(), style))
     else:
         print_styled(overview_text(answer, width(), style))
-    return 0 if answer.fits else 1

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.cli.dra.source import (
@@ -24,6 +24,10 @@ from cathedra.cli.dra.source import (
     write_html,
 )
 from cathedra.cli.terminal import print_data, print_styled, style, styled, width
+
+if TYPE_CHECKING:
+    from cathedra.insight.reading.state import ClusterState
+    from cathedra.insight.simulation.report import Simulation
 
 _REDRAWN: Final = 0.2
 """Seconds between two states of the progress bar."""
@@ -97,17 +101,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what would be different; 1 if something finds no place."""
-    if arguments.copies < 0:
-        raise InvalidInput(f"--copies must not be negative, got {arguments.copies}")
-    if arguments.replay is not None and arguments.dump:
-        raise InvalidInput("only one of --replay and --dump can be given")
-    if "-" in arguments.apply and "-" in arguments.dump:
-        raise InvalidInput("only one of --dump and --apply can be standard input")
+    """Print the differences; return 1 if something finds no place."""
+    _check(arguments)
     # Imported late: a wrong call need not wait for the whole cluster.
     from cathedra.insight.reading.manifests import parse_validation
     from cathedra.insight.reading.questions import read_question
-    from cathedra.insight.simulation.report import simulation_text
     from cathedra.insight.simulation.run import PlannedChanges, simulate
 
     validate = parse_validation(arguments.validate)
@@ -137,6 +135,21 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=styled(sys.stderr))
+    _print(found, state, arguments)
+    return 0 if found.fits else 1
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if arguments.copies < 0:
+        raise InvalidInput(f"--copies must not be negative, got {arguments.copies}")
+    if arguments.replay is not None and arguments.dump:
+        raise InvalidInput("only one of --replay and --dump can be given")
+    if "-" in arguments.apply and "-" in arguments.dump:
+        raise InvalidInput("only one of --dump and --apply can be standard input")
+
+
+def _print(found: Simulation, state: ClusterState, arguments: argparse.Namespace) -> None:
+    """Print the result in the chosen format, or write it as a page."""
     if arguments.html:
         from cathedra.insight.drawing.pages import page, simulation_html  # start-up time: with the option alone
         from cathedra.insight.inventory.listing import devices
@@ -144,10 +157,11 @@ def run(arguments: argparse.Namespace) -> int:
         fragment = simulation_html(found.to_dict(), devices(state).to_dict())
         write_html(arguments.html, page(f"simulation on {state.source}", fragment))
     elif arguments.output in ("text", "wide"):
+        from cathedra.insight.simulation.report import simulation_text  # start-up time: with these formats alone
+
         print_styled(simulation_text(found, width(), style, wide=arguments.output == "wide"))
     else:
         print_data(found.to_dict(), arguments.output)
-    return 0 if found.fits else 1
 
 
 def _text_of(path: Path | None) -> str:

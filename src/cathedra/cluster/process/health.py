@@ -29,6 +29,8 @@ from cathedra.releases.metrics import metric, release_families
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from cathedra.asgi.listener import Listener
+
 HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
 """Public paths, as in kube-scheduler's ``--authorization-always-allow-paths``."""
 
@@ -176,15 +178,24 @@ async def serving_health(
     if not options.port:
         yield
         return
+    clock = SystemClock()
+    listener = await _listening(options, HealthApplication(client, registry, clock, denials, options.beside), clock)
+    say(f"health and metrics at https://{options.address}:{options.port}")
+    try:
+        yield
+    finally:
+        await listener.stop()
+
+
+async def _listening(options: HealthOptions, application: HealthApplication, clock: Clock) -> Listener:
+    """Return a listener that serves ``application`` at the port of the options."""
     from cathedra.asgi.listener import Listener, TLSFiles, bind  # start-up time: with the port alone
 
-    clock = SystemClock()
     certificate, key = options.pair(clock.now())
     try:
         listening = bind(options.address, options.port)
     except OSError as error:
         raise InvalidOption(f"--secure-port {options.port} of {options.address}: {error.strerror}") from error
-    application = HealthApplication(client, registry, clock, denials, options.beside)
     with files_in_memory(certificate, key, options.client_authority or certificate) as files:
         listener = Listener(application, listening, TLSFiles(*files))
         try:
@@ -192,11 +203,7 @@ async def serving_health(
         except ssl.SSLError as error:
             listening.close()
             raise InvalidOption(f"--tls-cert-file {options.certificate}: {error.reason or error}") from error
-    say(f"health and metrics at https://{options.address}:{options.port}")
-    try:
-        yield
-    finally:
-        await listener.stop()
+    return listener
 
 
 def show_leadership(registry: CollectorRegistry, elector: LeaderElector) -> None:

@@ -31,10 +31,8 @@ from cathedra.node.config import NodeConfig
 from cathedra.releases import git_version
 
 if TYPE_CHECKING:
-    from cathedra.node.agent import NodeAgent
-
-if TYPE_CHECKING:
     from cathedra.driver.driver import Driver
+    from cathedra.node.agent import NodeAgent
 
 Say = Callable[[str], None]
 """Receives lines of progress."""
@@ -51,34 +49,14 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
     # Only this part: the others would double the start of its process.
     from cathedra.cluster.parts.generations import generation_of
     from cathedra.node.agent import NodeAgent, NodeDependencies
-    from cathedra.node.config import NodeConfig
 
     stopped, target, denials = stop_event(), config.target(), Denials(SystemClock())
     rotation = NodeRotation(config, target, SystemClock(), Random(secrets.randbits(64)))
-    server = urlsplit(target.server)
     if not await server_arrives(target, stopped, clock=SystemClock(), say=say):
         return
     requests = RequestMetrics(SystemClock())
     async with await HTTPTransport.open(target, user_agent="kubelet", denials=denials, requests=requests) as transport:
-        node = NodeConfig(
-            name=config.node_name,
-            root=config.root,
-            address=config.serving.internal_ip,
-            listen_address=config.serving.address,
-            port=config.serving.port,
-            certificate=config.serving.certificate,
-            key=config.serving.key,
-            client_authority=config.serving.client_authority or _authority_file(config.root, target),
-            runtime=config.runtime,
-            cri_socket=config.cri_socket,
-            pod_network=config.pod_network,
-            reserved=config.reserved,
-            stop_containers=not config.keep_containers,
-            kubelet_version=git_version(config.release),
-            api_server=(server.hostname or "127.0.0.1", server.port or 443),
-            api_server_ca=target.certificate_authority.decode(),
-        )
-        node = rotation.prepared(node, transport)
+        node = rotation.prepared(_node_config(config, target), transport)
         gates = config.feature_gates
         generation = generation_of(gates)
         client = generation.client(Client(transport, clock=SystemClock()))
@@ -111,6 +89,28 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
 
         async with serving_plain_health(config.serving.healthz, missing, denials=denials, say=say):
             await run_until(stopped, run())
+
+
+def _node_config(config: PartConfig, target: Target) -> NodeConfig:
+    server, serving = urlsplit(target.server), config.serving
+    return NodeConfig(
+        name=config.node_name,
+        root=config.root,
+        address=serving.internal_ip,
+        listen_address=serving.address,
+        port=serving.port,
+        certificate=serving.certificate,
+        key=serving.key,
+        client_authority=serving.client_authority or _authority_file(config.root, target),
+        runtime=config.runtime,
+        cri_socket=config.cri_socket,
+        pod_network=config.pod_network,
+        reserved=config.reserved,
+        stop_containers=not config.keep_containers,
+        kubelet_version=git_version(config.release),
+        api_server=(server.hostname or "127.0.0.1", server.port or 443),
+        api_server_ca=target.certificate_authority.decode(),
+    )
 
 
 async def run_driver(config: PartConfig, *, say: Say) -> None:

@@ -20,6 +20,7 @@ from cathedra.api.core.batch_v1 import CronJob, Job
 from cathedra.api.core.core_v1 import (
     Namespace,
     Pod,
+    PodResourceClaim,
     PodResourceClaimStatus,
     PodTemplateSpec,
     ReplicationController,
@@ -247,59 +248,79 @@ def with_claims(pod: Pod, state: ClusterState) -> PodSubject:
     if not pod.metadata.uid:
         uid = f"Pod/{pod.metadata.namespace}/{pod.metadata.name}"
         pod = replace(pod, metadata=replace(pod.metadata, uid=uid))
-    origins: dict[str, str] = {}
-    faults: list[Cause] = []
-    made: list[ResourceClaim] = []
-    statuses = list(pod.status.resource_claim_statuses)
-    known = {status.name for status in statuses}
-    namespace = pod.metadata.namespace
     if pod.spec.resource_claims and (missing := state.without_devices):
         return PodSubject(pod, state.including([pod]), exists, {}, frozenset(), (Cause("no devices", missing),))
+    claims = _PodClaims(pod, state)
     for entry in pod.spec.resource_claims:
-        if entry.resource_claim_name is not None:
-            origins[entry.resource_claim_name] = "named"
-            if state.get(ResourceClaim, entry.resource_claim_name, namespace) is None:
-                faults.append(_missing(ResourceClaim, "claim", entry.resource_claim_name, namespace, state))
-            continue
-        template_name = entry.resource_claim_template_name or ""
-        if entry.name in known:
-            for status in statuses:
-                if status.name == entry.name and status.resource_claim_name:
-                    origins[status.resource_claim_name] = f"template {template_name}"
-                    if state.get(ResourceClaim, status.resource_claim_name, namespace) is None:
-                        faults.append(_missing(ResourceClaim, "claim", status.resource_claim_name, namespace, state))
-            continue
-        template = state.get(ResourceClaimTemplate, template_name, namespace)
-        if template is None:
-            faults.append(_missing(ResourceClaimTemplate, "template", template_name, namespace, state))
-            continue
-        try:
-            check_group_gate(pod, state.gates)
-            claim = claim_from_template(template, pod, entry.name, state.gates)
-        except GroupFeatureDisabled as error:
-            faults.append(Cause("feature disabled", f"no claim for {entry.name!r}: {error}"))
-            continue
-        except FeatureDisabled as error:
-            faults.append(Cause("feature disabled", f"template {template_name!r}: {error}"))
-            continue
-        name = f"{pod.metadata.name}-{entry.name}"
-        uid = f"ResourceClaim/{namespace}/{name}"
-        claim = replace(claim, metadata=replace(claim.metadata, name=name, generate_name="", uid=uid))
-        made.extend(claim for claim in validated([claim], state) if isinstance(claim, ResourceClaim))
-        origins[name] = f"template {template_name}"
-        # The scheduler finds generated claims by the pod's status, which the controller would have written.
-        statuses.append(PodResourceClaimStatus(name=entry.name, resource_claim_name=name))
+        claims.add(entry)
+    made, origins = claims.made, claims.origins
     if pod.status.extended_resource_claim_status is not None:
         origins[pod.status.extended_resource_claim_status.resource_claim_name] = "extended resources"
-    complete = replace(pod, status=replace(pod.status, resource_claim_statuses=tuple(statuses)))
+    complete = replace(pod, status=replace(pod.status, resource_claim_statuses=tuple(claims.statuses)))
     return PodSubject(
         complete,
         state.including([complete, *made]) if made or not exists else state,
         exists,
         origins,
         frozenset(claim.metadata.name for claim in made),
-        tuple(faults),
+        tuple(claims.faults),
     )
+
+
+class _PodClaims:
+    """The claims of one pod, those that the controller would make of templates, and the faults found on the way."""
+
+    def __init__(self, pod: Pod, state: ClusterState) -> None:
+        self._pod = pod
+        self._state = state
+        self._namespace = pod.metadata.namespace
+        self._recorded = {status.name for status in pod.status.resource_claim_statuses}
+        self.origins: dict[str, str] = {}
+        self.made: list[ResourceClaim] = []
+        self.faults: list[Cause] = []
+        self.statuses = list(pod.status.resource_claim_statuses)
+
+    def add(self, entry: PodResourceClaim) -> None:
+        """Add the claim of an entry of the pod's spec."""
+        if entry.resource_claim_name is not None:
+            self._existing(entry.resource_claim_name, "named")
+            return
+        template = entry.resource_claim_template_name or ""
+        if entry.name not in self._recorded:
+            self._generated(entry.name, template)
+            return
+        for status in self._pod.status.resource_claim_statuses:
+            if status.name == entry.name and status.resource_claim_name:
+                self._existing(status.resource_claim_name, f"template {template}")
+
+    def _existing(self, name: str, origin: str) -> None:
+        self.origins[name] = origin
+        if self._state.get(ResourceClaim, name, self._namespace) is None:
+            self.faults.append(_missing(ResourceClaim, "claim", name, self._namespace, self._state))
+
+    def _generated(self, entry: str, template_name: str) -> None:
+        """Make the claim of an entry from its template."""
+        pod, state, namespace = self._pod, self._state, self._namespace
+        template = state.get(ResourceClaimTemplate, template_name, namespace)
+        if template is None:
+            self.faults.append(_missing(ResourceClaimTemplate, "template", template_name, namespace, state))
+            return
+        try:
+            check_group_gate(pod, state.gates)
+            claim = claim_from_template(template, pod, entry, state.gates)
+        except GroupFeatureDisabled as error:
+            self.faults.append(Cause("feature disabled", f"no claim for {entry!r}: {error}"))
+            return
+        except FeatureDisabled as error:
+            self.faults.append(Cause("feature disabled", f"template {template_name!r}: {error}"))
+            return
+        name = f"{pod.metadata.name}-{entry}"
+        uid = f"ResourceClaim/{namespace}/{name}"
+        claim = replace(claim, metadata=replace(claim.metadata, name=name, generate_name="", uid=uid))
+        self.made.extend(one for one in validated([claim], state) if isinstance(one, ResourceClaim))
+        self.origins[name] = f"template {template_name}"
+        # The scheduler finds generated claims by the pod's status, which the controller would have written.
+        self.statuses.append(PodResourceClaimStatus(name=entry, resource_claim_name=name))
 
 
 def _missing(kind: type[KubeObject], word: str, name: str, namespace: str, state: ClusterState) -> Cause:

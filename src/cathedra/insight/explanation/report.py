@@ -313,21 +313,28 @@ def _lines(one: Explanation, width: int, style: Style) -> Iterator[str]:
         for claim in one.claims:
             yield from _claim(claim, width)
     if not one.fits and one.groups:
-        yield ""
-        yield style("Nodes", "title")
-        shown = one.groups[:GROUPS]
-        waits = any(cause.kind in _OF_POD for cause in one.causes)
-        why = "the pod waits" if waits else "the error on another node ends every attempt of the scheduler"
-        for group in shown:
-            yield from _group(group, width, style)
-            if group.fits:
-                yield f"    would fit, but {why}"
-        if len(one.groups) > GROUPS:
-            rest = sum(len(group.nodes) for group in one.groups[GROUPS:])
-            groups = counted(len(one.groups) - GROUPS, "group")
-            yield f"  … and {counted(rest, 'node')} more in {groups}, further away from fitting"
+        yield from _node_lines(one, width, style)
     if not one.fits and not one.parts:
         yield from _changes(one.changes, width, style)
+    yield from _part_lines(one, width, style)
+
+
+def _node_lines(one: Explanation, width: int, style: Style) -> Iterator[str]:
+    yield ""
+    yield style("Nodes", "title")
+    waits = any(cause.kind in _OF_POD for cause in one.causes)
+    why = "the pod waits" if waits else "the error on another node ends every attempt of the scheduler"
+    for group in one.groups[:GROUPS]:
+        yield from _group(group, width, style)
+        if group.fits:
+            yield f"    would fit, but {why}"
+    if len(one.groups) > GROUPS:
+        rest = sum(len(group.nodes) for group in one.groups[GROUPS:])
+        groups = counted(len(one.groups) - GROUPS, "group")
+        yield f"  … and {counted(rest, 'node')} more in {groups}, further away from fitting"
+
+
+def _part_lines(one: Explanation, width: int, style: Style) -> Iterator[str]:
     running = [part for part in one.parts if part.verdict in ("running", "finished")]
     # Pods of a workload have equal claims, so of those that run one is shown whole.
     others = running[1:]

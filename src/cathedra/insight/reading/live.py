@@ -8,7 +8,7 @@ read, become notes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
@@ -72,18 +72,7 @@ async def read_live(
         # Kinds are read concurrently: a remote server takes the time of the slowest instead of the sum.
         reads = [group.create_task(reading.read(kind)) for kind in READ_KINDS]
         reports = group.create_task(reading.reported_gates())
-    # A server may be newer than any known release: unknown fields become notes.
-    reader = DumpReader()
-    reader.sources.append(source)
-    unknown = set()
-    # In the order of the kinds, not of the responses, so that notes and objects have a stable order.
-    for kind, task in zip(READ_KINDS, reads, strict=True):
-        items, note = task.result()
-        if note is not None:
-            unknown.add(kind.ref.type)
-            reader.notes.append(note)
-        for item in items:
-            reader.add(item)
+    reader, unknown = _decoded([task.result() for task in reads], source)
     reported, problem = reports.result()
     served = reading.served
     if requested.release != running:
@@ -94,6 +83,24 @@ async def read_live(
     undecodable = tuple(reader.undecodable)
     notes = (*with_one_device_note(reader.notes, source), *assumed)
     return replace(state, notes=notes, unknown=frozenset(unknown), now=now, undecodable=undecodable)
+
+
+def _decoded(
+    answers: Iterable[tuple[Iterable[Any], Note | None]], source: str
+) -> tuple[DumpReader, set[type[KubeObject]]]:
+    """Return a reader with the objects of all answers, and the kinds that could not be listed."""
+    # A server may be newer than any known release: unknown fields become notes.
+    reader = DumpReader()
+    reader.sources.append(source)
+    unknown: set[type[KubeObject]] = set()
+    # In the order of the kinds, not of the responses, so that notes and objects have a stable order.
+    for kind, (items, note) in zip(READ_KINDS, answers, strict=True):
+        if note is not None:
+            unknown.add(kind.ref.type)
+            reader.notes.append(note)
+        for item in items:
+            reader.add(item)
+    return reader, unknown
 
 
 class ServerFeatures(msgspec.Struct, frozen=True):

@@ -72,17 +72,43 @@ class CopyCounter:
 
     async def count(self, one: KubeObject | Gang, *, is_last: bool) -> Copies:
         """Count the further copies that fit. Unless it is the last, they are deleted again."""
-        if isinstance(one, Gang):
-            where = f"gang {one.group.metadata.namespace}/{one.group.metadata.name}"
-            pods = one.pods
-        else:
-            pod = one if isinstance(one, Pod) else next_pod(one, self._state)  # type: ignore[arg-type]  # a workload
-            where = f"{type(one).__name__.lower()} {pod.metadata.namespace}/{one.metadata.name}"
-            pods = (pod,)
+        where, pods = self._subject(one)
         namespace = await self._client.resource(NAMESPACES).get(pods[0].metadata.namespace)
         # The namespace is the controller of the copies, which have the labels of the workload's pods: a ReplicaSet with
         # that selector would adopt copies without a controller, and delete those above its number of replicas.
         owners = (controller_reference(namespace, block_owner_deletion=None),)
+        copies, is_full = await self._made(one, pods, owners)
+        nodes = self._nodes()
+        fitting = [names for names in copies if all(map(nodes.get, names))]
+        used = Counter(nodes[name] for names in fitting for name in names)
+        rooms = self._rooms(one, fitting)
+        domains = {
+            name: sum(room.copies for room in rooms if room.domain == name) for name in {room.domain for room in rooms}
+        }
+        domains.pop("", None)
+        if not is_last:
+            await self._delete(pods[0].metadata.namespace, copies)
+        return Copies(
+            where,
+            len(fitting),
+            not is_full,
+            isinstance(one, Gang),
+            dict(sorted(used.items())),
+            dict(sorted(domains.items())),
+            rooms,
+        )
+
+    def _subject(self, one: KubeObject | Gang) -> tuple[str, Sequence[Pod]]:
+        """Return the text that names an object, and the pods that one copy of it has."""
+        if isinstance(one, Gang):
+            return f"gang {one.group.metadata.namespace}/{one.group.metadata.name}", one.pods
+        pod = one if isinstance(one, Pod) else next_pod(one, self._state)  # type: ignore[arg-type]  # a workload
+        return f"{type(one).__name__.lower()} {pod.metadata.namespace}/{one.metadata.name}", (pod,)
+
+    async def _made(
+        self, one: KubeObject | Gang, pods: Sequence[Pod], owners: tuple[OwnerReference, ...]
+    ) -> tuple[list[tuple[str, ...]], bool]:
+        """Make copies until one finds no place. Return the names of their pods, and True if the cluster is full."""
         copies: list[tuple[str, ...]] = []
         # Batches grow, because each one waits until nothing changes any more.
         size, is_full = 8, False
@@ -96,28 +122,13 @@ class CopyCounter:
             size *= 4
             await self._settle()
             is_full |= any(not all(map(self._nodes().get, names)) for names in copies)
-        nodes = self._nodes()
-        fitting = [names for names in copies if all(map(nodes.get, names))]
-        used = Counter(nodes[name] for names in fitting for name in names)
-        rooms = self._rooms(one, fitting)
-        domains = {
-            name: sum(room.copies for room in rooms if room.domain == name) for name in {room.domain for room in rooms}
-        }
-        domains.pop("", None)
-        if not is_last:
-            # Waiting pods are deleted first, or they would take the place of the others.
-            for name in (name for names in reversed(copies) for name in names):
-                await self._client.resource(PODS, pods[0].metadata.namespace).delete(name, grace_period_seconds=0)
-            await self._settle()
-        return Copies(
-            where,
-            len(fitting),
-            not is_full,
-            isinstance(one, Gang),
-            dict(sorted(used.items())),
-            dict(sorted(domains.items())),
-            rooms,
-        )
+        return copies, is_full
+
+    async def _delete(self, namespace: str, copies: Sequence[tuple[str, ...]]) -> None:
+        # Waiting pods are deleted first, or they would take the place of the others.
+        for name in (name for names in reversed(copies) for name in names):
+            await self._client.resource(PODS, namespace).delete(name, grace_period_seconds=0)
+        await self._settle()
 
     async def _copy(
         self, one: KubeObject | Gang, pods: Sequence[Pod], owners: tuple[OwnerReference, ...], number: int

@@ -141,16 +141,7 @@ class NodeApp:
         worker = self._worker(namespace, pod)
         record = self._record(worker, container)
         options = self._log_options(request)
-        attempt = record.attempt
-        if request.flag("previous"):
-            attempt -= 1
-            if attempt < 0:
-                raise bad_request(f'previous terminated container "{container}" in pod "{pod}" not found')
-        elif record.current is None and record.previous is None and not worker.over:
-            reason = record.waiting.reason if record.waiting is not None else "ContainerCreating"
-            raise bad_request(f'container "{container}" in pod "{pod}" is waiting to start: {reason}')
-        elif record.current is None and attempt > 0:
-            attempt -= 1
+        attempt = _logged_attempt(request, record, worker)
         metadata = worker.pod.metadata
         path = log_directory(self._root, namespace, pod, metadata.uid) / container / f"{attempt}.log"
         gone = asyncio.Event()
@@ -228,6 +219,22 @@ ROUTES: Final = (
     NodeRoute("portForward", (3, 4), True, NodeApp.forward),
 )
 """Everything that a node serves. Each needs its row in tests/security/test_node_server.py."""
+
+
+def _logged_attempt(request: NodeRequest, record: ContainerRecord, worker: PodWorker) -> int:
+    """Return the attempt whose log is requested: the current one, the last one that ended, or the previous one."""
+    attempt = record.attempt
+    pod = worker.pod.metadata.name
+    if request.flag("previous"):
+        if attempt == 0:
+            raise bad_request(f'previous terminated container "{record.name}" in pod "{pod}" not found')
+        return attempt - 1
+    if record.current is not None:
+        return attempt
+    if record.previous is None and not worker.over:
+        reason = record.waiting.reason if record.waiting is not None else "ContainerCreating"
+        raise bad_request(f'container "{record.name}" in pod "{pod}" is waiting to start: {reason}')
+    return max(attempt - 1, 0)
 
 
 async def _watch_client(request: NodeRequest, gone: asyncio.Event) -> None:

@@ -87,27 +87,10 @@ def container_spec(pod: Pod, container: Container, inputs: LaunchInputs, *, atte
     Raises:
         ConfigError: a volume is unknown.
     """
-    metadata = pod.metadata
-    own, shared = container.security_context, pod.spec.security_context
+    metadata, own = pod.metadata, container.security_context
     capabilities = own.capabilities if own is not None else None
-    # 0 is a user: «or» would replace root by the pod's user.
-    user = own.run_as_user if own is not None and own.run_as_user is not None else None
-    group = own.run_as_group if own is not None and own.run_as_group is not None else None
-    if shared is not None:
-        user = user if user is not None else shared.run_as_user
-        group = group if group is not None else shared.run_as_group
-    groups = (*(shared.supplemental_groups if shared is not None else ()),)
-    if shared is not None and shared.fs_group is not None:
-        # Volumes are given to this group. Without it a container that is not root could not write them.
-        groups = (*groups, shared.fs_group)
-    log = termination = ""
-    if inputs.directories is not None:
-        log = str(inputs.directories.log(container.name, attempt))
-        message_file = inputs.directories.termination_log(container.name, attempt)
-        message_file.parent.mkdir(parents=True, exist_ok=True)
-        # Containers run as any user, and must be able to write their last message.
-        message_file.touch(mode=0o666)
-        termination = str(message_file)
+    user, group = _user_of(pod, container)
+    log, termination = _log_files(container.name, attempt, inputs)
     return ContainerSpec(
         id=container_id(metadata.uid, container.name, attempt, inputs.generation),
         pod=identity_of(pod),
@@ -128,7 +111,7 @@ def container_spec(pod: Pod, container: Container, inputs: LaunchInputs, *, atte
         uid=user,
         gid=group,
         non_root=_must_not_be_root(pod, container),
-        groups=groups,
+        groups=_supplemental_groups(pod),
         privileged=bool(own and own.privileged),
         added_capabilities=capabilities.add if capabilities is not None else (),
         dropped_capabilities=capabilities.drop if capabilities is not None else (),
@@ -144,6 +127,36 @@ def container_spec(pod: Pod, container: Container, inputs: LaunchInputs, *, atte
         termination_path=container.termination_message_path or "/dev/termination-log",
         annotations=metadata.annotations,
     )
+
+
+def _user_of(pod: Pod, container: Container) -> tuple[int | None, int | None]:
+    """Return the user and the group of a container: its own, or those of its pod."""
+    own, shared = container.security_context, pod.spec.security_context
+    # 0 is a user: «or» would replace root by the pod's user.
+    user = own.run_as_user if own is not None else None
+    group = own.run_as_group if own is not None else None
+    if shared is None:
+        return user, group
+    return user if user is not None else shared.run_as_user, group if group is not None else shared.run_as_group
+
+
+def _supplemental_groups(pod: Pod) -> tuple[int, ...]:
+    shared = pod.spec.security_context
+    if shared is None:
+        return ()
+    # Volumes are given to the group of the file system. Without it a container that is not root could not write them.
+    return (*shared.supplemental_groups, *((shared.fs_group,) if shared.fs_group is not None else ()))
+
+
+def _log_files(container: str, attempt: int, inputs: LaunchInputs) -> tuple[str, str]:
+    """Return the paths of the log and of the termination message, and create the latter; "" without directories."""
+    if inputs.directories is None:
+        return "", ""
+    message_file = inputs.directories.termination_log(container, attempt)
+    message_file.parent.mkdir(parents=True, exist_ok=True)
+    # Containers run as any user, and must be able to write their last message.
+    message_file.touch(mode=0o666)
+    return str(inputs.directories.log(container, attempt)), str(message_file)
 
 
 def sandbox_spec(pod: Pod, directories: PodDirectories | None, attempt: int) -> SandboxSpec:

@@ -125,22 +125,8 @@ def read_configuration(text: str | bytes) -> SchedulerConfiguration:
     Raises:
         ConfigurationError: it is no such file, or something in it has no meaning here.
     """
-    try:
-        read = read_yaml(text)
-    except DecodeError as error:
-        raise ConfigurationError(str(error)) from error
-    if read.repeated:
-        raise ConfigurationError(f"strict decoding error: yaml: unmarshal errors:\n  {read.repeated[0]}")
-    value = read.value
-    if not isinstance(value, dict):
-        raise ConfigurationError(f"a scheduler configuration has apiVersion: {API_VERSION} and kind: {KIND}")
-    if (value.get("apiVersion"), value.get("kind")) != (API_VERSION, KIND):
-        raise ConfigurationError(
-            f'no kind "{value.get("kind", "")}" is registered for version "{value.get("apiVersion", "")}": '
-            f"the file must have apiVersion: {API_VERSION} and kind: {KIND}"
-        )
     # Strictly: an unknown field would be a setting that its author believes to be in force.
-    document = _with_name(_strictly(value, Document))
+    document = _with_name(_strictly(_read_value(text), Document))
     _check_durations(document.leader_election)
     given = [_arguments(one.plugin_config or [], position) for position, one in enumerate(document.profiles or ())]
     errors = document_errors(document)
@@ -166,6 +152,25 @@ def read_configuration(text: str | bytes) -> SchedulerConfiguration:
         kubeconfig=document.client_connection.kubeconfig,
         without_effect=tuple(sorted(set(_without_effect(document)))),
     )
+
+
+def _read_value(text: str | bytes) -> dict[str, Any]:
+    """Return the content of a file, a mapping of the right version and kind."""
+    try:
+        read = read_yaml(text)
+    except DecodeError as error:
+        raise ConfigurationError(str(error)) from error
+    if read.repeated:
+        raise ConfigurationError(f"strict decoding error: yaml: unmarshal errors:\n  {read.repeated[0]}")
+    value = read.value
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"a scheduler configuration has apiVersion: {API_VERSION} and kind: {KIND}")
+    if (value.get("apiVersion"), value.get("kind")) != (API_VERSION, KIND):
+        raise ConfigurationError(
+            f'no kind "{value.get("kind", "")}" is registered for version "{value.get("apiVersion", "")}": '
+            f"the file must have apiVersion: {API_VERSION} and kind: {KIND}"
+        )
+    return value
 
 
 def _aggregated(problems: Sequence[str]) -> str:
