@@ -21,7 +21,7 @@ from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from cathedra.api.struct import encode
 from cathedra.clock import Clock
 from cathedra.insight.explanation.causes import DRIVER, place_of, unusual_pools
-from cathedra.insight.explanation.explain import Explainer
+from cathedra.insight.explanation.explainer import Explainer
 from cathedra.insight.explanation.report import Explanation, Remedy
 from cathedra.insight.reading.state import ClusterState
 from cathedra.printable import counted

@@ -22,7 +22,7 @@ from cathedra.api.struct import encode, replace
 from cathedra.client.resources import PODS
 from cathedra.clock import Clock
 from cathedra.insight.explanation.afterfilters import refusal_of
-from cathedra.insight.explanation.explain import Explainer
+from cathedra.insight.explanation.explainer import Explainer
 from cathedra.insight.explanation.question import exceeded_quotas, with_claims
 from cathedra.insight.explanation.report import Cause, Explanation
 from cathedra.insight.reading.state import ClusterState

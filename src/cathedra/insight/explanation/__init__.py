@@ -8,5 +8,7 @@ Data flows from left to right, and no module imports one on its right:
 - `causes`: the obstacles, the decisive ones first.
 - `remedies`: the smallest changes with which it fits. `candidates`, `podcandidates` and `relaxing` propose changes;
   each proposal is tried with the filters and the allocator.
-- `report`: the result as data and as text. `claims` describes the claims that are held. `explain` is the entry point.
+- `report`: the result as data and as text. `claims` describes the claims that are held.
+- `explainer`: all of these for one pod, claim, template or workload. `explain` is the entry point: it finds
+  subjects by their names, and groups explanations by cause.
 """

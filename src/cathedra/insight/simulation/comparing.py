@@ -17,7 +17,7 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.struct import encode
 from cathedra.insight.explanation.afterfilters import refusal_of
-from cathedra.insight.explanation.explain import Explainer
+from cathedra.insight.explanation.explainer import Explainer
 from cathedra.insight.explanation.question import WORKLOADS, pods_of
 from cathedra.insight.inventory.listing import device_rows
 from cathedra.insight.inventory.report import DeviceEntry
