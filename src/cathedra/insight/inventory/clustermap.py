@@ -7,7 +7,7 @@ A map has everything that a page needs to draw and to search without further que
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -26,6 +26,9 @@ from cathedra.semantics.nodes import ready_status
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.podclaims import claim_names, pod_group_name
 from cathedra.semantics.pods import is_terminal
+
+D = TypeVar("D")
+S = TypeVar("S")
 
 MOST_SUBJECTS: Final = 50_000
 """Claims, pods and workloads of a map; those beyond are counted in a note."""
@@ -61,13 +64,13 @@ class MapSubject(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """Time of creation, if known."""
 
 
-class ClusterMap(msgspec.Struct, frozen=True, rename="camel"):
-    """Everything that the device map shows."""
+class DeviceMap(msgspec.Struct, Generic[D, S], frozen=True, rename="camel"):
+    """Everything that the device map shows, with devices and subjects of a form."""
 
     source: str
-    devices: tuple[DeviceEntry, ...]
+    devices: tuple[D, ...]
     nodes: tuple[MapNode, ...] = ()
-    subjects: tuple[MapSubject, ...] = ()
+    subjects: tuple[S, ...] = ()
     classes: tuple[str, ...] = ()
     profiles: tuple[str, ...] = ()
     """Profiles of nodes that a simulation can add."""
@@ -78,6 +81,10 @@ class ClusterMap(msgspec.Struct, frozen=True, rename="camel"):
     now: float | None = None
     """Time of reading, in seconds since the Unix epoch; None for dumps."""
     notes: tuple[Note, ...] = ()
+
+
+class ClusterMap(DeviceMap[DeviceEntry, MapSubject], frozen=True, rename="camel"):
+    """Everything that the device map shows."""
 
     def to_dict(self) -> JSONObject:
         """The map as plain values."""

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import asdict, astuple
 
-from cathedra.insight.inventory.clustermap import ClusterMap, MapNode, MapSubject
+from cathedra.insight.inventory.clustermap import ClusterMap, DeviceMap
 from cathedra.insight.inventory.report import DeviceEntry, DeviceHolder
-from cathedra.insight.reading.state import Note
 from cathedra.insight.rendering import API_VERSION
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -29,18 +29,8 @@ class DeviceForm(msgspec.Struct, frozen=True, rename="camel"):
     capacity: Mapping[str, str] = {}
 
 
-class CompactHolder(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+class CompactHolder(DeviceHolder, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """A `DeviceHolder` without the fields that have their defaults."""
-
-    claim: str
-    pods: tuple[str, ...] = ()
-    request: str = ""
-    consumed: Mapping[str, str] = {}
-    share_id: str = ""
-    admin_access: bool = False
-    share: float = 1.0
-    since: str = ""
-    conditions: tuple[str, ...] = ()
 
 
 class DeviceRest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
@@ -73,7 +63,7 @@ class CompactDevice(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class CompactSubject(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A `MapSubject` as an array."""
+    """A `MapSubject` as an array of all its fields."""
 
     kind: str
     namespace: str
@@ -86,20 +76,10 @@ class CompactSubject(msgspec.Struct, frozen=True, array_like=True, gc=False):
     since: str
 
 
-class CompactMap(msgspec.Struct, frozen=True, rename="camel"):
+class CompactMap(DeviceMap[CompactDevice, CompactSubject], frozen=True, kw_only=True, rename="camel"):
     """A `ClusterMap` in fewer bytes."""
 
-    source: str
     forms: tuple[DeviceForm, ...]
-    devices: tuple[CompactDevice, ...]
-    nodes: tuple[MapNode, ...] = ()
-    subjects: tuple[CompactSubject, ...] = ()
-    classes: tuple[str, ...] = ()
-    profiles: tuple[str, ...] = ()
-    taint_rules: tuple[str, ...] = ()
-    pools: tuple[str, ...] = ()
-    now: float | None = None
-    notes: tuple[Note, ...] = ()
 
     def encode(self) -> bytes:
         """The map as JSON."""
@@ -121,17 +101,12 @@ def compact_map(given: ClusterMap) -> CompactMap:
             entries.append(DeviceForm(one.driver, one.classes, one.attributes, one.capacity))
         found.append(CompactDevice(number, one.node, one.pool, one.device, one.state, _rest(one)))
     return CompactMap(
-        source=given.source,
-        forms=tuple(entries),
-        devices=tuple(found),
-        nodes=given.nodes,
-        subjects=tuple(map(_subject, given.subjects)),
-        classes=given.classes,
-        profiles=given.profiles,
-        taint_rules=given.taint_rules,
-        pools=given.pools,
-        now=given.now,
-        notes=given.notes,
+        **{
+            **asdict(given),
+            "devices": tuple(found),
+            "subjects": tuple(CompactSubject(*astuple(one)) for one in given.subjects),
+            "forms": tuple(entries),
+        }
     )
 
 
@@ -139,7 +114,7 @@ def _rest(one: DeviceEntry) -> DeviceRest | None:
     if not (one.holders or one.left or one.counters or one.taints or one.health or one.binding_conditions):
         return None
     return DeviceRest(
-        tuple(map(_holder, one.holders)),
+        tuple(CompactHolder(*astuple(holder)) for holder in one.holders),
         one.left,
         one.counters,
         one.counter_set,
@@ -151,32 +126,4 @@ def _rest(one: DeviceEntry) -> DeviceRest | None:
         one.size,
         one.lane,
         one.used,
-    )
-
-
-def _holder(one: DeviceHolder) -> CompactHolder:
-    return CompactHolder(
-        one.claim,
-        one.pods,
-        one.request,
-        one.consumed,
-        one.share_id,
-        one.admin_access,
-        one.share,
-        one.since,
-        one.conditions,
-    )
-
-
-def _subject(one: MapSubject) -> CompactSubject:
-    return CompactSubject(
-        one.kind,
-        one.namespace,
-        one.name,
-        one.state,
-        one.waits,
-        one.claims,
-        one.owner,
-        one.replicas,
-        one.since,
     )
