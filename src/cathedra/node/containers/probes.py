@@ -59,14 +59,14 @@ async def run_probe(
 
 async def run_action(probe: Probe, target: ProbeTarget, timeout: float) -> tuple[bool, str]:
     """Run a probe's action once. Return success, and the output."""
+    if probe.grpc is not None:
+        return await _grpc(probe.grpc, target, timeout)
     try:
         async with asyncio.timeout(timeout):
             if probe.exec is not None:
                 return await _exec(probe.exec.command, target, timeout)
             if probe.http_get is not None:
                 return await _http(probe, target)
-            if probe.grpc is not None:
-                return await _grpc(probe.grpc, target, timeout)
             port = probe.tcp_socket.port if probe.tcp_socket is not None else None
             return await _tcp(target, _port(port, target.container))
     except TimeoutError:
@@ -102,7 +102,10 @@ async def _http(probe: Probe, target: ProbeTarget) -> tuple[bool, str]:
 
 
 async def _grpc(action: GRPCAction, target: ProbeTarget, timeout: float) -> tuple[bool, str]:
-    """Call the standard health service. Its two messages are small enough to be encoded by hand."""
+    """Call the standard health service. Its two messages are small enough to be encoded by hand.
+
+    As in the kubelet, a refused connection is retried until the timeout: the service may be about to listen.
+    """
     import grpc.aio  # only pods with gRPC probes pay for it
 
     service = (action.service or "").encode()
@@ -110,13 +113,17 @@ async def _grpc(action: GRPCAction, target: ProbeTarget, timeout: float) -> tupl
     async with grpc.aio.insecure_channel(where) as channel:
         check: Any = channel.unary_unary("/grpc.health.v1.Health/Check", bytes, bytes)
         try:
-            answer: bytes = await check(b"\x0a" + delimited(service) if service else b"", timeout=timeout)
+            request = b"\x0a" + delimited(service) if service else b""
+            answer: bytes = await check(request, timeout=timeout, wait_for_ready=True)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 text = "error: this server does not implement the grpc health protocol (grpc.health.v1.Health)"
                 return False, f"{text}: {error.details()}"
-            if error.code() in {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE}:
-                return False, f'timeout: failed to connect service "{where}" within {timeout:g}s: {error.details()}'
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                if channel.get_state() is grpc.ChannelConnectivity.READY:
+                    return False, f"timeout: health rpc did not complete within {timeout:g}s"
+                text = f'timeout: failed to connect service "{where}" within {timeout:g}s'
+                return False, f"{text}: context deadline exceeded"
             return False, f"error: health rpc probe failed: {error.details()}"
     # An empty message is the status UNKNOWN: protobuf leaves the value 0 out.
     status = answer[1] if answer[:1] == b"\x08" and len(answer) > 1 else 0

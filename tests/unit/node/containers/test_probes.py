@@ -1,9 +1,10 @@
-"""Asking containers how they do (docs/spec/node.md §17.8)."""
+"""Probes of containers (docs/spec/node.md §17.8)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc.aio
@@ -25,6 +26,7 @@ from cathedra.node.containers import probes
 from cathedra.node.containers.probes import ProbeMonitor, ProbeTarget, run_action
 from cathedra.node.containers.records import ContainerRecord, records_for
 from cathedra.node.runtime.simulated import SimulatedRuntime
+from tests.ports import free_port
 from tests.running import run_with
 from tests.unit.node.fakes import make_pod
 
@@ -32,6 +34,25 @@ from tests.unit.node.fakes import make_pod
 def target() -> ProbeTarget:
     container = Container(name="c", ports=(ContainerPort(name="web", container_port=1),))
     return ProbeTarget(SimulatedRuntime(SystemClock()), "id", container, "127.0.0.1")
+
+
+Check = Callable[[bytes, Any], Awaitable[bytes]]
+
+
+@asynccontextmanager
+async def health_service(check: Check, port: int = 0) -> AsyncIterator[int]:
+    """Serve the standard health service, and yield its port."""
+    handler = grpc.unary_unary_rpc_method_handler(check)
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": handler}),)
+    )
+    served = server.add_insecure_port(f"127.0.0.1:{port}")
+    await server.start()
+    try:
+        yield served
+    finally:
+        await server.stop(None)
 
 
 @pytest.mark.parametrize(
@@ -44,27 +65,43 @@ def target() -> ProbeTarget:
         ("", b"", (False, 'service unhealthy (responded with "UNKNOWN")')),
     ],
 )
-async def test_a_grpc_service_says_itself_whether_it_serves(
+async def test_a_grpc_service_reports_itself_whether_it_serves(
     service: str, answer: bytes, verdict: tuple[bool, str]
 ) -> None:
-    asked: list[bytes] = []
+    requests: list[bytes] = []
 
     async def check(request: bytes, context: Any) -> bytes:
-        asked.append(request)
+        requests.append(request)
         return answer
 
-    handler = grpc.unary_unary_rpc_method_handler(check)
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": handler}),)
-    )
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
+    async with health_service(check) as port:
         assert await run_action(Probe(grpc=GRPCAction(port=port, service=service)), target(), 5) == verdict
-    finally:
-        await server.stop(None)
-    assert asked == [b"\x0a" + delimited(service.encode()) if service else b""]
+    assert requests == [b"\x0a" + delimited(service.encode()) if service else b""]
+
+
+async def test_a_grpc_service_that_does_not_answer_differs_from_one_that_does_not_listen() -> None:
+    """The texts are those of the kubelet, ``pkg/probe/grpc``."""
+
+    async def check(request: bytes, context: Any) -> bytes:
+        return await asyncio.get_running_loop().create_future()
+
+    async with health_service(check) as port:
+        hung = await run_action(Probe(grpc=GRPCAction(port=port)), target(), 1)
+    assert hung == (False, "timeout: health rpc did not complete within 1s")
+    port = free_port()
+    refused = f'timeout: failed to connect service "127.0.0.1:{port}" within 0.2s: context deadline exceeded'
+    assert await run_action(Probe(grpc=GRPCAction(port=port)), target(), 0.2) == (False, refused)
+
+
+async def test_a_grpc_service_that_listens_before_the_timeout_is_well() -> None:
+    async def check(request: bytes, context: Any) -> bytes:
+        return b"\x08\x01"
+
+    port = free_port()
+    running = asyncio.ensure_future(run_action(Probe(grpc=GRPCAction(port=port)), target(), 30))
+    await asyncio.sleep(0)
+    async with health_service(check, port):
+        assert await running == (True, "")
 
 
 async def test_a_grpc_server_without_a_health_service_is_not_well() -> None:
