@@ -237,6 +237,8 @@ class Table:
             change = self._drop()
             self._floor = change.revision
             self._dropped_bytes += change.size
+            # As in `trim`. Without it 100,000 pods that are written within minutes would keep their JSON for good.
+            change.entry.forget_forms()
         # Checking every watcher for each dropped change would make a write cost time for each watcher.
         if self._dropped_bytes > HISTORY_BYTES // 4:
             self._dropped_bytes = 0

@@ -7,7 +7,7 @@ import pytest
 from cathedra.api.core.core_v1 import Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import encode
-from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.registry.storedobject import EncodedForms, StoredObject
 from cathedra.apiserver.storage.protocol import StorageError
 
 
@@ -49,3 +49,18 @@ def test_what_spells_no_object_is_found_out_when_it_is_asked_for(body: bytes) ->
     assert entry.body_in(Pod) == body
     with pytest.raises(StorageError, match="the object of n/p cannot be read"):
         _ = entry.object
+
+
+def test_only_the_last_objects_that_were_encoded_for_readers_keep_their_forms() -> None:
+    forms = EncodedForms(2500)
+    entries = [StoredObject("n/p", Pod(), revision, {Pod: b"x" * 1000}) for revision in range(4)]
+    for entry in entries:
+        forms.add(entry, 1000)
+    assert [entry.body_in(Pod) is not None for entry in entries] == [False, False, True, True]
+
+
+def test_the_last_object_that_was_encoded_keeps_its_form_however_large_it_is() -> None:
+    forms = EncodedForms(10)
+    entry = StoredObject("n/p", Pod(), 1, {Pod: b"x" * 1000})
+    forms.add(entry, 1000)
+    assert entry.body_in(Pod) is not None

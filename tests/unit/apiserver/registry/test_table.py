@@ -50,6 +50,14 @@ def test_some_changes_are_kept_however_large_they_are(monkeypatch: pytest.Monkey
     assert table.floor == 100 - tables.HISTORY_LEAST
 
 
+def test_objects_of_changes_that_the_history_dropped_have_no_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "HISTORY_BYTES", 100_000)
+    table = Table(PODS)
+    for number in range(1000):
+        change(table, number + 1, f"default/p{number}", size=1000)
+    assert sum(entry.body_in(object) is not None for entry in table.entries()) == 100
+
+
 def test_a_watcher_that_takes_nothing_keeps_nothing_that_the_history_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "HISTORY_BYTES", 100_000)
     table = Table(PODS)
