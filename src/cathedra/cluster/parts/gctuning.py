@@ -16,8 +16,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from cathedra.clock import Clock
@@ -39,7 +40,6 @@ EXEMPT_GROWTH: Final = 512 * 1024 * 1024
 with 10,000 nodes grows from 0.7 to 1.9 GiB by its controllers, its agents and the answers that it keeps."""
 EVERYTHING: Final = 3
 """Stands for the oldest generation with exempt objects."""
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def suspend_collection() -> None:
@@ -54,6 +54,45 @@ def tune_collection() -> None:
     gc.freeze()
     gc.set_threshold(YOUNG, MIDDLE, 10)
     gc.enable()
+
+
+class _Suspension:
+    """Suspends automatic collection while at least one thread needs that."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._blocks = 0
+        self._was_enabled = False
+
+    def begin(self) -> None:
+        with self._lock:
+            if not self._blocks:
+                self._was_enabled = gc.isenabled()
+                gc.disable()
+            self._blocks += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._blocks -= 1
+            # The collector is one for all threads: the first block that ends must not enable it within another.
+            if not self._blocks and self._was_enabled:
+                gc.enable()
+
+
+_SUSPENSION: Final = _Suspension()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Suspend automatic collection as long as the block lasts. Blocks of several threads may overlap.
+
+    For work of seconds whose objects live until its end, so that a collection examines all of them and frees nothing.
+    """
+    _SUSPENSION.begin()
+    try:
+        yield
+    finally:
+        _SUSPENSION.end()
 
 
 @asynccontextmanager
@@ -182,7 +221,7 @@ def resident_bytes() -> int:
     """Return the memory of this process in bytes; 0 if the system does not provide it."""
     try:
         with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * _PAGE
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
 

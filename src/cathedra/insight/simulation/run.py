@@ -32,6 +32,7 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODS, RESOURCECLAIMS
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import LoopClock, run_virtual
+from cathedra.cluster.parts.gctuning import uncollected
 from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, ControllerOptions
 from cathedra.deadline import Interruption
 from cathedra.insight.explanation.afterfilters import volume_notes
@@ -174,7 +175,11 @@ def _simulated(
     logging.getLogger("cathedra").addHandler(_SILENT)
     try:
         # A loop of its own in virtual time: an hour of the cluster passes in the time of its events.
-        return run_virtual(_Run(complete(state, _namespaces(plan)), plan, seed, progress, interruption).run())
+        # The copy of the cluster lives until the end, and each pod leaves three objects in cycles: collections in
+        # between took a tenth of the time in a cluster of 5,000 nodes, and freed nothing. The first one after the block
+        # frees the copy.
+        with uncollected():
+            return run_virtual(_Run(complete(state, _namespaces(plan)), plan, seed, progress, interruption).run())
     except BaseExceptionGroup as failures:
         # A task group wraps the error of a task; callers are to get the error itself.
         refused, _ = failures.split((InvalidInput, StatusError))

@@ -18,6 +18,7 @@ from cathedra.cluster.parts.gctuning import (
     collect,
     collected_by_memory,
     resident_bytes,
+    uncollected,
 )
 
 
@@ -180,3 +181,23 @@ def test_growth_by_a_share_of_a_small_process_is_enough() -> None:
     assert not watch.look()
     process.size += 1
     assert watch.look()
+
+
+def test_collection_is_suspended_until_the_last_of_several_blocks_ends() -> None:
+    first, second = uncollected(), uncollected()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not gc.isenabled()
+    second.__exit__(None, None, None)
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_suspended_before_a_block_stays_so() -> None:
+    gc.disable()
+    try:
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import subprocess
 import sys
@@ -74,6 +75,26 @@ def test_a_pod_is_placed_with_its_devices() -> None:
     assert [len(devices) for devices in placed.devices.values()] == [2]
     assert [(one.node, one.held_before, one.held_after) for one in found.nodes] == [(placed.node, 0, 2)]
     assert found.fits
+
+
+def test_no_garbage_is_collected_during_a_simulation() -> None:
+    """Its objects live until its end."""
+    collected: list[str] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        collected.append(phase)
+
+    state, before = cluster(), gc.get_threshold()
+    gc.set_threshold(100)
+    gc.callbacks.append(note)
+    try:
+        during: list[int] = []
+        simulate(state, PlannedChanges(apply=pod_with(2)), copies=0, progress=lambda *_: during.append(len(collected)))
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*before)
+    assert len(set(during)) == 1
+    assert len(collected) > during[0]
 
 
 def test_controllers_make_the_pods_of_workloads_and_those_without_room_stay_pending() -> None:
