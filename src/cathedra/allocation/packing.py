@@ -1,10 +1,10 @@
-"""Choice of devices within a node so that large ones stay free: partitions and shares of what is in use already.
+"""Choice of devices within a node so that large ones stay free: partitions and shares of devices already in use.
 
-Kubernetes takes the first device of the slices that will do. Here further allocations are tried, in which devices are
-withheld, and the one that leaves most is chosen. A *unit* is what partitions and shares are parts of: a counter set, or
-a device that may be allocated several times. First, units in use are tried, the fullest one alone, then the two
-fullest, and so on. Of the partitions that may be taken there, the one is chosen after which the largest partitions are
-still available. The number of trials is bounded.
+Kubernetes takes the first suitable device of the slices. Here further allocations are tried, with some devices
+withheld, and the one that leaves most is chosen. A *unit* is the whole of which partitions and shares are parts: a
+counter set, or a device that may be allocated several times. First, units in use are tried, the fullest one alone, then
+the two fullest, and so on. Of the partitions that may be taken there, the one is chosen after which the largest
+partitions are still available. The number of trials is bounded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cathedra.allocation.supply.pools import PoolSupply
 from cathedra.api.core.core_v1 import Node
 
 MOST_UNITS: Final = 16
-"""Largest number of units in use that are tried."""
+"""Maximum number of units in use that are tried."""
 MOST_ALTERNATIVES: Final = 16
 """Largest number of partitions that are compared."""
 _WHOLE: Final = 1000

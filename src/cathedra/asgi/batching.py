@@ -109,7 +109,7 @@ class BatchingTransport(asyncio.Transport):
         self._send_rest()
 
     def drop(self) -> None:
-        """Drop everything unsent: the connection is lost or is aborted."""
+        """Drop all unsent data: the connection is lost or is being aborted."""
         self._gone = True
         self._waiting.clear()
         self._rest.clear()

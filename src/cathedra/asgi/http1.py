@@ -131,14 +131,14 @@ class HTTPProtocol(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
-        """Hold back the rest of large responses, and close the connection if the client reads nothing for long."""
+        """Stop sending large responses, and close the connection if the client reads nothing for a long time."""
         self.transport.pause()
         self.write_paused = True
         if self.transport.has_rest and self._unread_timer is None:
             self._unread_timer = self._loop.call_later(UNREAD_SECONDS, self._response_is_unread)
 
     def resume_writing(self) -> None:
-        """Send the rest of large responses first; then the application may go on."""
+        """Send the rest of large responses first; then resume the application."""
         if self._unread_timer is not None:
             self._unread_timer.cancel()
             self._unread_timer = None
@@ -176,13 +176,14 @@ class HTTPProtocol(asyncio.Protocol):
         await self._writable.wait()
 
     def resume_reading(self) -> None:
-        """Read on after a body had filled its buffer."""
+        """Resume reading after a body had filled its buffer."""
         if self._read_paused:
             self._read_paused = False
             self.transport.resume_reading()
 
     def response_complete(self) -> None:
-        """Begin the next pipelined request, or parse what is held. Other connections are served in between."""
+        """Begin the next pipelined request, or parse the bytes that are held. Other connections are served in
+        between."""
         if self.transport.is_closing():
             return
         if self._pipeline:
@@ -239,7 +240,7 @@ class HTTPProtocol(asyncio.Protocol):
 
     def _parse_held(self) -> None:
         held = self._held
-        self.resume_reading()  # parsing pauses it again if it has to
+        self.resume_reading()  # parsing pauses it again if necessary
         while held and not self._pipeline and self._is_open():
             piece = bytes(held[:PIECE])
             del held[:PIECE]
@@ -304,7 +305,7 @@ class HTTPProtocol(asyncio.Protocol):
             self._pause_reading()
             self._pipeline.append((cycle, app))
         if extension is not None:
-            # What follows is in the other protocol. It stays unread until that is spoken.
+            # The bytes that follow are in the other protocol. They stay unread until it takes over.
             self._pause_reading()
 
     def on_body(self, body: bytes) -> None:
@@ -390,7 +391,7 @@ class HTTPProtocol(asyncio.Protocol):
         self._refusal = head.encode()
         cycle = self._current
         if cycle is not None and not cycle.body_complete and not cycle.complete:
-            # The body of this request is what is faulty.
+            # The fault is in the body of this request.
             cycle.disconnect()
             if self._pipeline:
                 self._pipeline.pop()
@@ -423,7 +424,7 @@ class HTTPProtocol(asyncio.Protocol):
         self.transport.abort()
 
     def _begin_idling(self) -> None:
-        """Close the connection when no request comes for long.
+        """Close the connection when no request arrives for a long time.
 
         One timer compares the time when it ends. Setting a new one for every request costs as much as parsing its head.
         """
@@ -464,7 +465,7 @@ class _HTTPUpgrade(Upgrade):
         self._cycle = cycle
 
     def _switch(self, headers: Any) -> None:
-        self._cycle.disconnect()  # nothing is sent in HTTP any more
+        self._cycle.disconnect()  # no HTTP is sent after this
         self._protocol.release()
         super()._switch(headers)
 

@@ -1,8 +1,8 @@
 """Devices as selectors see them: declared types for the checker, values for the evaluation, sizes for the estimate.
 
 A slice's attributes and capacities are converted once into a `DeviceView`; equal devices share one (by their
-signature), and a selector remembers its answer per view. This is the room of the allocator: the hot path begins here
-(docs/spec/cel.md §1 to §3 and §7.2).
+signature), and a selector caches its result per view. The hot path of the allocator begins here (docs/spec/cel.md §1 to
+§3 and §7.2).
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class DomainMap(dict[str, CELValue]):
 
 
 class DeviceView:
-    """One device, ready for evaluation. Immutable; ``failure`` is the error of every evaluation, if its data are bad;
+    """One device, ready for evaluation. Immutable; ``failure`` is the error of every evaluation, if its data are
+    invalid;
     ``first_list`` names an attribute with a list, which selectors without DRAListTypeAttributes do not accept."""
 
     __slots__ = ("allow_multiple_allocations", "attributes", "capacity", "driver", "failure", "first_list", "root")
@@ -106,12 +107,12 @@ class DeviceView:
     ) -> DeviceView:
         """Return the view of a device with the values that its slice declares.
 
-        A name without «/» is filed under the driver; a qualified spelling of the same thing wins. Bad data do not raise
-        here: they make every evaluation fail (`EvaluationError`), as in Kubernetes.
+        A name without «/» belongs to the driver's domain; the qualified name of the same attribute wins. Invalid data
+        raise no error here: they make every evaluation fail (`EvaluationError`), as in Kubernetes.
         """
         failure = first_list = ""
         attribute_map, capacity_map = DomainMap(), DomainMap()
-        # Qualified names last: they overwrite the short spelling of the same name.
+        # Qualified names last: they overwrite the short form of the same name.
         for name in sorted(attributes, key=_qualified_last):
             try:
                 value = _value(attributes[name])

@@ -21,11 +21,11 @@ from cathedra.clock import Clock
 LIFE: Final = 3600
 """Validity of a token, in seconds."""
 USED: Final = 0.9
-"""The part of its life for which a token is used."""
+"""Fraction of its validity for which a token is used."""
 
 
 class AccountTokens:
-    """The tokens of one account, for as long as they are wanted."""
+    """Source of tokens for one account, renewed as needed."""
 
     def __init__(self, client: Client, namespace: str, name: str, clock: Clock) -> None:
         """``client`` may create accounts and tokens."""
@@ -37,7 +37,7 @@ class AccountTokens:
         self._asking = asyncio.Lock()
 
     async def current(self) -> str:
-        """A token that holds.
+        """Return a valid token.
 
         Raises:
             StatusError: the API server refuses the account or the token.
@@ -49,7 +49,7 @@ class AccountTokens:
             return self._token
 
     async def replaced(self, refused: str) -> bool:
-        """Request another token, unless that has happened since ``refused`` was used."""
+        """Request another token, unless one was requested since ``refused`` was used."""
         async with self._asking:
             if self._token == refused:
                 await self._renew()

@@ -40,10 +40,9 @@ def _bus_id(address: str) -> str:
 
 
 def pcie_root(address: str, *, sysfs: Path = SYSFS) -> dict[str, str]:
-    """``resource.kubernetes.io/pcieRoot`` of a PCI device: the root complex that it hangs on, as in ``pci0000:3a``.
+    """``resource.kubernetes.io/pcieRoot`` of a PCI device: its root complex, as in ``pci0000:3a``.
 
-    Raises:
-        AttributeUnknown: there is no such device, or it hangs on none.
+    Raises: AttributeUnknown: there is no such device, or it has no root complex.
     """
     link = sysfs / "bus/pci/devices" / _bus_id(address)
     try:

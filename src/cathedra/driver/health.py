@@ -31,7 +31,7 @@ class DeviceHealth:
     device: str
     state: Health
     pool: str = ""
-    """By default the one that the device is in."""
+    """By default the pool of the device."""
     message: str = ""
     timeout: int | None = None
     """Seconds for which the report is valid."""
@@ -54,24 +54,24 @@ class HealthBoard:
         return tuple(self._reports.values())
 
     def post(self, reports: Iterable[DeviceHealth]) -> None:
-        """Take in reports; they may cover a part of the devices."""
+        """Store reports; they may cover a part of the devices."""
         self._valid = True
         for report in reports:
             self._reports[report.pool, report.device] = report
         self._wake()
 
     def suspend(self) -> None:
-        """The driver's own source has failed: repeat nothing until it reports again."""
+        """Stop repeating reports after the driver's source has failed, until it reports again."""
         self._valid = False
         self._wake()
 
     def close(self) -> None:
-        """End every `watch`: the driver goes away."""
+        """End every `watch`, because the driver ends."""
         self._closed = True
         self._wake()
 
     async def watch(self) -> AsyncIterator[tuple[DeviceHealth, ...]]:
-        """All reports, again at each change, and often enough in between that none expires; until `close`."""
+        """Yield all reports now, at each change, and often enough in between that none expires; until `close`."""
         while not self._closed:
             changed = self._changed
             if self._reports and self._valid:

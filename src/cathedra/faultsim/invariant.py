@@ -14,9 +14,9 @@ from cathedra.faultsim.observation import Chronicle, NodeView, RecordedWrite
 from cathedra.node.runtime.runtime import ContainerSpec
 
 CALM_SECONDS: Final = 60.0
-"""Time without a fault after which nothing of it is left."""
+"""Seconds without a fault after which its direct effects have ended."""
 LONG_CALM_SECONDS: Final = 600.0
-"""Time without a fault after which its late consequences have ended too: leases, back-offs, evictions."""
+"""Seconds without a fault after which its late effects have ended, too: leases, back-offs, evictions."""
 
 
 class BrokenInvariant(Exception):
@@ -41,7 +41,7 @@ class Invariant:
         """Check a durable write."""
 
     def acknowledged(self, call: APICall, result: Any) -> None:
-        """Check a write that a part has received the answer of."""
+        """Check a write whose answer a part has received."""
 
     def refused(self, call: APICall, error: StatusError) -> None:
         """Check an allocation that a server has refused because another claim holds the devices."""
@@ -53,10 +53,10 @@ class Invariant:
         """Check a call to a driver; ``recorded``: UIDs of claims in the agent's checkpoint."""
 
     def prepared(self, node: NodeView, driver: str, claim: str) -> None:
-        """Check what a driver has made ready."""
+        """Check the devices that a driver has prepared."""
 
     def unprepared(self, node: NodeView, driver: str, claim: str) -> None:
-        """Check what a driver has taken back."""
+        """Check the claims that a driver has unprepared."""
 
     def started(self, node: NodeView, container: ContainerSpec) -> None:
         """Check a container that has started."""

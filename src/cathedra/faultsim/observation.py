@@ -1,7 +1,7 @@
-"""Observed state of a simulated cluster: every durable write in order, decoded, and what nodes do.
+"""Observed state of a simulated cluster: every durable write in order, decoded, and the actions of nodes.
 
-The state is built from what the stores made durable, not from what servers answer, so a wrong server cannot hide its
-own fault. Everything observed is also hashed: two runs are equal if their hashes are.
+The state is built from the durable writes of the stores, not from the responses of servers, so a faulty server cannot
+hide its fault. All observations are also hashed: two runs are equal if their hashes are.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ READ: Final = frozenset(
 )
 """Plurals whose objects are decoded."""
 _SHOWN: Final = 400
-"""Lines of history that are kept for a report."""
+"""Number of recent lines that are kept for a report."""
 
 DeviceName = tuple[str, str, str]
 """Driver, pool and name of a device."""
@@ -69,7 +69,7 @@ class StoredState:
         self.last: dict[str, int] = {}
         """For each prefix: revision of its last write."""
         self.pod_uids: dict[str, tuple[str, str]] = {}
-        """UID of every pod that ever was → its name."""
+        """UID of every pod that ever existed → its name."""
 
     @property
     def pods(self) -> Mapping[tuple[str, str], Pod]:
@@ -108,7 +108,7 @@ class NodeView:
     def __init__(self, name: str) -> None:
         self.name = name
         self.prepared: dict[tuple[str, str], frozenset[DeviceName]] = {}
-        """Driver and claim UID → devices that the driver has made ready."""
+        """Driver and claim UID → devices that the driver has prepared."""
         self.running: dict[str, ContainerSpec] = {}
         """Containers that run, by ID."""
         self.claims_of: dict[str, frozenset[str]] = {}
@@ -154,7 +154,7 @@ class Chronicle:
             self.disturbed_at = self._now()
 
     def is_calm(self, seconds: float) -> bool:
-        """Return True if no fault is active, and none was for so long."""
+        """Return True if no fault is active, and none was for that time."""
         return not self.disturbances and self._now() - self.disturbed_at > seconds
 
     def calm_since(self, moment: float) -> float:
@@ -163,7 +163,7 @@ class Chronicle:
 
     @property
     def digest(self) -> str:
-        """The hash of everything so far."""
+        """Return the hash of all observations so far."""
         return self._hash.hexdigest()
 
     def note(self, text: str, content: bytes = b"") -> None:
@@ -182,7 +182,7 @@ class Chronicle:
         self._is_ended = True
 
     def written(self, write: Write) -> RecordedWrite | None:
-        """Take in a durable write. Return it decoded, if its resource is."""
+        """Add a durable write. Return it decoded, if its resource is decoded."""
         state = self.state
         self.note(f"{write.revision} {'-' if write.value is None else '+'} {write.key}", write.value or b"")
         prefix = self._prefix(write.key)

@@ -1,4 +1,4 @@
-"""The kinds that a release serves: the list that server, discovery, tables and clients are driven by."""
+"""The kinds that a release serves: the list from which server, discovery, tables and clients are built."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from cathedra.releases import FeatureGates, behaviours
 
 
 def all_definitions(gates: FeatureGates, devices: tuple[AnyDefinition, ...] | None = None) -> tuple[AnyDefinition, ...]:
-    """Every kind that the release serves, gated kinds only if their gate is open.
+    """Return every kind that the release serves, gated kinds only if their gate is on.
 
     ``devices`` are the kinds of resource.k8s.io, where they are not those that the group has had since 1.32.
     """

@@ -1,8 +1,8 @@
 """Answers for users of a followed cluster: each from the state that the user may see, within limits.
 
-A question is answered beside the event loop, from a copy of the followed state, so health, metrics and watches are
-served meanwhile: in a process if the system has forks, else in a thread. Answers of a short time share one copy; in a
-thread, users with equal rights also share what is computed of it.
+Questions are answered from a copy of the followed state, outside of the event loop, so health, metrics and watches are
+served meanwhile: in a process if the system has forks, otherwise in a thread. Answers within a short time share one
+copy. In a thread, users with equal rights also share the results computed from it.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ from cathedra.offload import ComputationLost, Compute, ComputeProcess, ComputeTh
 SNAPSHOT_SECONDS: Final = 2.0
 """Age up to which a copy of the state is used while the cluster changes."""
 _KEPT_SECONDS: Final = 60.0
-"""Time after the last question after which the copy is dropped: with what is computed of it, it takes memory."""
+"""Seconds after the last question after which the copy is dropped, to free its memory and that of the results computed
+from it."""
 _MOST_ENGINES: Final = 4
 """Different views of one copy that are kept."""
 _UNLIMITED: Final = Limits(characters=0)
 """A search for long strings in an answer of 16 MiB holds the interpreter for 0.3 s, and the event loop with it."""
 _MOST_USERS: Final = 4096
-"""Users whose rate is known; the one without a question for the longest time is forgotten first."""
+"""Users whose rate is recorded; the user without a question for the longest time is forgotten first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ class AnswerLimits:
     seconds: float = 30.0
     """Longest computation of an answer."""
     waiting: int = 16
-    """Questions that are computed or wait, of all users."""
+    """Questions of all users that are being computed or wait."""
     waiting_per_user: int = 4
     per_minute: int = 60
     """Questions of one user in a minute."""
@@ -63,7 +64,7 @@ class StateSource(Protocol):
 
     @property
     def version(self) -> int:
-        """Number that grows with the changes of the cluster."""
+        """Number that increases with every change of the cluster."""
 
     @property
     def history(self) -> Path | None:
@@ -77,7 +78,7 @@ class StateSource(Protocol):
 
 
 def compute_beside(source: StateSource) -> Compute:
-    """Return what computes beside the event loop on this system. Forks are sound beside threads on Linux alone."""
+    """Return the executor of computations outside of the event loop. Forks beside threads are safe on Linux only."""
     return ComputeProcess(source.still) if sys.platform == "linux" else ComputeThread()
 
 
@@ -92,7 +93,7 @@ class UserAnswers:
         limits: AnswerLimits | None = None,
         compute: Compute | None = None,
     ) -> None:
-        """``client`` makes the reviews of rights; without ``compute`` answers are computed in a thread."""
+        """``client`` requests the reviews of rights; without ``compute`` answers are computed in a thread."""
         self._source, self._clock = source, clock
         self._limits = limits or AnswerLimits()
         self._rights = ReaderRights(client, clock)
@@ -168,7 +169,8 @@ class UserAnswers:
         self._copy = None
 
     def _engine(self, copy: _Copy, state: ClusterState, visibility: Visibility) -> Engine:
-        """Return the engine over what a user sees; called beside the event loop, by one computation at a time."""
+        """Return the engine over the objects that a user may see. Called outside of the event loop, by one computation
+        at a time."""
         key = (id(state) if state is not copy.state else 0, visibility.key)
         engine = copy.engines.get(key)
         if engine is None:
@@ -211,7 +213,7 @@ class UserAnswers:
 
 @dataclass(slots=True)
 class _Copy:
-    """A copy of the state, and the engines over what users see of it."""
+    """A copy of the state, and the engines over the parts that users may see."""
 
     state: ClusterState
     version: int
@@ -230,7 +232,7 @@ def _needed(question: Question, state: ClusterState) -> Iterator[Access]:
         if kind not in (Pod, ResourceClaim):
             yield Access(kind, question.namespace or "default")
     if isinstance(question, messages.Usage) and question.namespace:
-        return  # it is computed from the claims of the namespace alone
+        return  # computed from the claims of the namespace alone
     yield from (Access(kind) for kind in BASIS if kind in state.objects)
 
 

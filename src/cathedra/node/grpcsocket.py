@@ -15,7 +15,7 @@ import grpc.aio
 
 _GO_CODES: Final = {"CANCELLED": "Canceled", "OK": "OK"}
 _OPTIONS: Final = (
-    # Two instances must never share a connection, and a socket that was made anew must not be taken for the old one.
+    # Two instances must never share a connection: a socket that was created again belongs to another instance.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),

@@ -1,8 +1,8 @@
 """Changes of a map during the last hour, and the streams of pages that follow them.
 
 A change has the new devices and the former ones, so that a page can show every moment of the hour from the present map
-backwards. Streams hold a position in the list instead of a queue: a page that reads slowly or was asleep costs nothing,
-and one that has missed changes which were dropped meanwhile gets the whole map.
+backwards. Streams hold a position in the list instead of a queue: a page that reads slowly or was suspended costs
+nothing. If changes that it has missed were dropped, it gets the whole map.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KEPT_SECONDS: Final = 3600.0
 MOST_DEVICES: Final = 200_000
 """Devices in all remembered changes; beyond, the oldest changes are dropped before their hour is over."""
 TICK_SECONDS: Final = 2.0
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 T = TypeVar("T")
 
 
@@ -106,7 +106,7 @@ class MapHistory:
         grown.set()
 
     def note_contact(self, now: float, lost_since: float | None) -> None:
-        """Record that the map is true at ``now``, or since when the cluster has not answered."""
+        """Record that the map is current at ``now``, or the time since which the cluster has not answered."""
         self._lost_since = lost_since
         if lost_since is None:
             self._last_read = now

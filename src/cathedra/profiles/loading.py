@@ -36,7 +36,7 @@ _SUFFIX: Final = ".yaml"
 
 @cache
 def profile_names() -> tuple[str, ...]:
-    """The names of the profiles that come with the program, sorted; those in parts behind those of whole devices."""
+    """Return the names of the profiles that the program includes, sorted; partitioned ones follow whole devices."""
     names: list[str] = []
     for name in sorted(file.name.removesuffix(_SUFFIX) for file in _folder().iterdir() if file.name.endswith(_SUFFIX)):
         names.append(name)
@@ -46,10 +46,9 @@ def profile_names() -> tuple[str, ...]:
 
 
 def load_profile(name: str) -> HardwareProfile:
-    """The profile of a name, or of a YAML file: what has a slash or ends in ``.yaml`` is a file.
+    """Return the profile of a name, or of a YAML file: a name with a slash or the ending ``.yaml`` is a file.
 
-    Raises:
-        ProfileError: there is none, or the file is none.
+    Raises: ProfileError: there is no such profile, or the file is no profile.
     """
     if "/" in name or name.endswith((_SUFFIX, ".yml")):
         return read_profile(Path(name).expanduser())
@@ -112,7 +111,7 @@ def _device_class(one: Any) -> DeviceClass:
 
 
 def profile_document(profile: HardwareProfile) -> dict[str, Any]:
-    """The profile as plain values, with ``apiVersion: cathedra.dev/v1``; what is empty is left out."""
+    """Return the profile as plain values, with ``apiVersion: cathedra.dev/v1`` and without empty fields."""
     plain = msgspec.to_builtins(msgspec.structs.replace(profile, device_classes=()))
     spec = _full({key: value for key, value in plain.items() if key not in ("name", "partitioned")})
     classes = [to_dict(one) for one in profile.device_classes]
@@ -128,7 +127,7 @@ def profile_yaml(profile: HardwareProfile) -> bytes:
 
 
 def _full(value: Any) -> Any:
-    """Without empty tables, lists and texts; devices are left as they are."""
+    """Return a value without empty tables, lists and texts; devices are not changed."""
     if isinstance(value, dict):
         return {
             key: inner if key in ("devices", "device") else _full(inner)
@@ -168,14 +167,13 @@ class NodePool(msgspec.Struct, frozen=True):
 def expanded_pools(profile: HardwareProfile, node: str) -> tuple[NodePool, ...]:
     """The pools of a node of that name.
 
-    Raises:
-        ProfileError: a placeholder has no value, or what comes out is no device.
+    Raises: ProfileError: a placeholder has no value, or the result is no device.
     """
     return tuple(_pool(profile, pool, node) for pool in profile.pools)
 
 
 def node_labels(profile: HardwareProfile, node: str) -> dict[str, str]:
-    """The labels of a node of that name, beside those that all nodes have."""
+    """Return the labels of a node of that name, without those that all nodes have."""
     values = _Placeholders({"node": node}, node, "node")
     return {key: values.filled(value) for key, value in profile.node.labels.items()}
 
@@ -186,7 +184,7 @@ def node_capacity(profile: HardwareProfile) -> dict[str, str]:
 
 
 def escaped(text: str) -> str:
-    """``text`` as a template that means nothing but itself."""
+    """Return a template whose expansion is ``text``."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
@@ -249,7 +247,7 @@ def _amounts(amounts: Values, counter_set: str, consumed: Mapping[str, str]) -> 
 
 
 def _counter_set(partitions: Partitions, values: _Placeholders) -> CounterSet:
-    """As much of each counter as the largest part takes, and every slice once."""
+    """Return the counters of the whole device: the amounts of its largest part, and every slice once."""
     amounts = _consumed(partitions, _largest(partitions), range(partitions.slices))
     return _made(
         CounterSet,
@@ -266,7 +264,7 @@ def _consumed(partitions: Partitions, amounts: Values, slices: Iterable[int]) ->
 
 
 def _largest(partitions: Partitions) -> dict[str, str | int]:
-    """As much of each capacity as the part that has most of it."""
+    """Return the largest amount of each capacity that a part has."""
 
     def amount(given: str | int) -> Quantity:
         return Quantity(str(given))

@@ -1,4 +1,4 @@
-"""Bootstrap tokens: secrets in kube-system by which a node that joins proves that it was invited."""
+"""Bootstrap tokens: secrets in kube-system with which a joining node authenticates."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class BootstrapToken(msgspec.Struct, frozen=True):
     id: str
     secret: str
     groups: tuple[str, ...]
-    """Those of its user."""
+    """The groups of the token's user."""
 
     @property
     def user(self) -> str:
-        """The name of its user."""
+        """The name of the token's user."""
         return f"system:bootstrap:{self.id}"
 
 
@@ -56,7 +56,7 @@ def expiration(secret: Secret) -> float | None:
 
 
 def token_of(secret: Secret, usage: str, now: float) -> BootstrapToken | None:
-    """The token of a secret, if it may be used so now; None if anything about it is wrong."""
+    """Return the token of a secret; None unless it is valid for this use now."""
     data = {name: value.decode(errors="replace") for name, value in secret.data.items()}
     token_id, key = data.get("token-id", ""), data.get("token-secret", "")
     ends = expiration(secret)

@@ -3,8 +3,8 @@
 Messages are small msgpack arrays around objects in JSON. A client attaches users by their tokens and numbers them; each
 request names its user. The server's answers carry the number of the request.
 
-An object that was sent recently is sent again as its number: a write's result and the event that watchers get of it
-are one object, sent once and decoded once. For that both ends count the objects as they pass.
+An object that was sent recently is sent again as its number: a write's result and the event that watchers get of it are
+one object, sent once and decoded once. Both ends therefore count the objects.
 
 Two answers mean that nothing was done. `UseHTTP`: sessions do not serve the request, HTTP does, if any does.
 `NotBegun`: the connection is retiring, and the request is to be sent over another one.
@@ -70,7 +70,7 @@ class RequestMessage(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=Fal
     id: int
     user: int
     verb: str
-    """In the words of authorization; a watch goes on until it ends or is cancelled."""
+    """The verb of authorization. A watch lasts until it ends or is cancelled."""
     group: str
     version: str
     resource: str

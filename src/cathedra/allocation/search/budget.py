@@ -1,8 +1,8 @@
 """Limits of states and time for searches.
 
-Kubernetes' allocator stops after ten seconds and reports a time-out. Here time is counted over all searches that are
-made for one pod, and the selectors that they evaluate: `Budget` is the limit, and `SearchAllowance` is a budget in use.
-A search that is stopped has no result but a `Refusal` with the number of states that were visited.
+Kubernetes' allocator stops after ten seconds and reports a time-out. Here time is counted over all searches for one
+pod, including the selectors that they evaluate: `Budget` is the limit, and `SearchAllowance` is a budget in use. A
+search that is stopped has no result but a `Refusal` with the number of states that were visited.
 
 The scheduler gives a search a short time slice on the event loop (`cathedra.offload`). If the search takes longer, it
 is moved to a thread by `LongSearch`.
@@ -46,7 +46,7 @@ class Budget(msgspec.Struct, frozen=True):
     """Limits: states of each search, and seconds of ``monotonic``, if that is given, for all searches of one pod.
 
     ``until`` is a deadline that has begun already, for everything that is done with this budget. ``cancelled`` returns
-    why the caller wants to stop, or nothing.
+    the reason why the caller wants to stop, or "".
     """
 
     states: int = 1_000_000
@@ -112,12 +112,11 @@ class SearchAllowance:
             Aborted: the caller cancelled.
         """
         cancelled = self._budget.cancelled
-        # Before the time, so that a pod that was deleted is reported as such and not as a time-out.
+        # Checked before the time, so that a deleted pod is reported as such and not as a time-out.
         if cancelled is not None and (cause := cancelled()):
             raise Aborted(f"filter operation aborted: {cause}")
         if self.interrupted is not None and self.interrupted():
-            # Remembered, because the time does not come back: further nodes would each start a search that ends at its
-            # first state.
+            # Stored: otherwise each further node would start a search that ends at its first state.
             self.exhausted = True
             raise BudgetExceeded(states)
         return False
@@ -145,7 +144,7 @@ class Meter:
             return
         if self.states > self._allowance.states:
             raise BudgetExceeded(self.states - 1)
-        # The limit of states is exact, the time is read now and then.
+        # The limit of states is exact; the clock is read at intervals.
         self._look_at = min(self.states + _LOOK_EVERY, self._allowance.states + 1)
         self._allowance.look(self.states)
 

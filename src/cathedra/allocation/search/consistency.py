@@ -39,7 +39,7 @@ _PER_STATE: Final = 8
 
 
 class _Table:
-    """The devices of each value, as options with one source of values bring them; values are numbered bits."""
+    """The devices of each value, for options with one source of values; values are numbered bits."""
 
     __slots__ = ("_supported", "_united", "rows")
 
@@ -50,7 +50,7 @@ class _Table:
         self._united: dict[int, int] = {}
 
     def supported(self, candidates: int, count: int) -> int:
-        """The values that at least ``count`` of the candidates have."""
+        """Return the values that at least ``count`` of the candidates have."""
         key = (candidates, count)
         known = self._supported.get(key)
         if known is None:
@@ -94,7 +94,7 @@ class _Attribute:
         return self._values.setdefault(key, 1 << len(self._values))
 
     def table(self, rule: NodeConstraint, option: RequestOption) -> _Table:
-        """The devices of each value, as ``option`` brings them to ``rule``."""
+        """Return the devices of each value that ``option`` has for ``rule``."""
         source = rule.source(option)
         known = self._tables.get(source)
         if known is None:
@@ -338,7 +338,7 @@ class _Evaluation:
         self._needs: dict[_Group, dict[int, int]] = {}
         """Group → kind → how many of its devices the open requests of the group take."""
         self._supplies: dict[int, int] = {}
-        """Devices → how many of them the counters let be placed together."""
+        """Devices → the number of them that fit into the counters together."""
 
     def narrow(self, current: _Request, needed: int, left: int, others: Sequence[_Request]) -> int:
         """Return the candidates that `Consistency.narrow` leaves."""
@@ -391,7 +391,7 @@ class _Evaluation:
     # --- domains
 
     def _enter(self, request: _Request, trials: list[_Trial]) -> bool:
-        """Narrow the domains of a request's groups to values that it has enough devices of, and add its needs."""
+        """Narrow the domains of a request's groups to values of which it has enough devices, and add its needs."""
         least = min([trial.needed for trial in trials])
         for place, (group, kinds) in enumerate(zip(request.groups, request.kinds, strict=True)):
             if not self._restrict(group, place, trials):
@@ -403,7 +403,7 @@ class _Evaluation:
         return True
 
     def _restrict(self, group: _Group, place: int, trials: list[_Trial]) -> bool:
-        """Take from a domain what no choice has enough devices of; False if nothing is left."""
+        """Remove the values of a domain of which no choice has enough devices. Return False if none is left."""
         domain = self._domains.get(group)
         if domain is None:
             domain = self._placed_values(group)
@@ -415,7 +415,7 @@ class _Evaluation:
         return domain != 0
 
     def _placed_values(self, group: _Group) -> int:
-        """The values that devices placed before leave to a group: all, as long as there are none."""
+        """Return the values that earlier placements leave to a group: all values if it has no placements."""
         # All bits set: every value is possible.
         domain = -1
         # Constraints of later claims have no placements yet.
@@ -508,7 +508,7 @@ class _Evaluation:
     def _drop_full_values(
         self, attribute: _Attribute, groups: list[_Group], taken: Mapping[tuple[int, int], int]
     ) -> bool:
-        """Take from the domains the values that cannot serve one more group; False if a domain becomes empty."""
+        """Remove the values that cannot serve one more group. Return False if a domain becomes empty."""
         alike: dict[tuple[tuple[int, int], ...], list[_Group]] = {}
         for group in groups:
             alike.setdefault(tuple(sorted(self._needs[group].items())), []).append(group)
@@ -570,7 +570,8 @@ _UNBOUNDED: Final = 1 << 30
 
 
 def _families(needs: Sequence[Mapping[int, int]]) -> list[dict[int, int]]:
-    """The needs for which a matching is worth while: those of the groups, and what all groups need at least."""
+    """Return the needs for which a matching is worth its cost: those of the groups, and the least need of all
+    groups."""
     if not needs:
         return []
     common = dict(needs[0])

@@ -1,7 +1,7 @@
-"""Constraints for the fast search: which devices may still join, as a mask, given the values that are placed.
+"""Constraints for the fast search: the devices that may still be added, as a mask, given the values of placed devices.
 
-Values are equal or not, sets meet or not; which devices carry which value is known before the search. So a
-constraint's state is small and hashable, and the devices it still admits are looked up.
+Values are equal or not, and sets intersect or not. The devices of each value are known before the search. A
+constraint's state is therefore small and hashable, and the devices that it admits are looked up.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Spreads:
         self._known: dict[tuple[str, bool, str, int], _Spread] = {}
 
     def of(self, option: RequestOption, constraint: Constraint, candidates: int) -> _Spread:
-        """The values of ``candidates``, as ``option`` brings them to ``constraint``."""
+        """Return the values of ``candidates`` that ``option`` has for ``constraint``."""
         key = (constraint.attribute, constraint.distinct, option.derivation(constraint.attribute), candidates)
         known = self._known.get(key)
         if known is None:
@@ -150,11 +150,11 @@ class NodeConstraint:
         return self._values[option.number].failing
 
     def source(self, option: RequestOption) -> object:
-        """Return a key of the values that ``option`` brings, equal for options and constraints that share them."""
+        """Return a key of the values that ``option`` has, equal for options and constraints that share them."""
         return self._values[option.number].spread
 
     def carriers(self, option: RequestOption) -> Mapping[Any, int]:
-        """The devices that have each value, as ``option`` would bring it; of lists, each element."""
+        """Return the devices that have each value with ``option``; of lists, each element."""
         values = self._values[option.number]
         return values.by_element if self.lists else values.masks
 
@@ -163,7 +163,7 @@ class NodeConstraint:
         return [(state[0], one) for one in state[1]] if self.lists else (state,)
 
     def value(self, option: RequestOption, position: int) -> Value | None:
-        """The value of a device, as ``option`` would bring it."""
+        """Return the value of a device with ``option``."""
         return self._values[option.number].of.get(position)
 
     def admitted(self, option: RequestOption, state: Any, left: int) -> int:
@@ -192,7 +192,7 @@ class NodeConstraint:
         return values.masks.get(state, 0)
 
     def after(self, option: RequestOption, state: Any, position: int) -> Any:
-        """The state after the device at ``position``, which is admitted, has joined for ``option``."""
+        """Return the state after the admitted device at ``position`` was added for ``option``."""
         values = self._values.get(option.number)
         if values is None:
             return state
@@ -213,7 +213,8 @@ class NodeConstraint:
         return state if ended else (kind, first | {value}, False)
 
     def suffices(self, option: RequestOption, state: Any, left: int, needed: int) -> bool:
-        """Return False if ``needed`` of the admitted devices ``left`` cannot be together; True may be wrong."""
+        """Return False if no ``needed`` of the admitted devices ``left`` satisfy the constraint together. True may be
+        wrong."""
         values = self._values.get(option.number)
         # Lists may overlap in several ways and mixed types depend on the order, so no cheap bound is certain.
         if values is None or self.lists or self.mixed:

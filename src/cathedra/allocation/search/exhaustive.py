@@ -35,7 +35,7 @@ class ExhaustiveSearch:
         self.allocating: dict[int, set[int]] = {}
         self.sharing: dict[int, int] = {}
         self.accounts: set[int] = set()
-        """Devices that older releases think are shared in this call."""
+        """Devices that older releases treat as shared in this call."""
         self.capacity: dict[int, dict[str, int]] = {}
         self.consumed: dict[object, dict[tuple[str, str], int]] = {}
         self.first_pool: dict[object, int] = {}
@@ -145,7 +145,7 @@ class ExhaustiveSearch:
         return undo
 
     def _rejected(self, undo: _Undo) -> None:
-        """Older releases forget to give back what a rejected device took (section 14, faults 1 and 3)."""
+        """Older releases do not release what a rejected device consumed (section 14, faults 1 and 3)."""
         if self.mends:
             undo.run()
 
@@ -162,7 +162,7 @@ class ExhaustiveSearch:
     # --- counters and compatibility groups, section 11
 
     def _pool_key(self, position: int) -> object:
-        """Older releases confuse pools of one name (section 14, fault 6)."""
+        """Older releases do not distinguish pools of one name (section 14, fault 6)."""
         pool = self.problem.pool(position).id
         return pool if self.mends else pool[1]
 
@@ -183,7 +183,8 @@ class ExhaustiveSearch:
         return False
 
     def _draw(self, option: RequestOption, position: int) -> Drawn | None:
-        """Take what the request takes of counters. Return None if too little is left, or a policy forbids it."""
+        """Draw the amounts of a request from the counters. Return None if too little is left, or a policy forbids
+        it."""
         amounts = self.problem.drawn(option, position)
         if isinstance(amounts, Unusable):
             if amounts.error:
@@ -197,11 +198,11 @@ class ExhaustiveSearch:
         return None
 
     def give_back(self, amounts: Drawn, position: int) -> None:
-        """Give back what `_draw` took."""
+        """Undo `_draw`."""
         _add_drawn(self.consumed[self._pool_key(position)], amounts, -1)
 
     def release_counters(self, record: DeviceRecord, position: int) -> None:
-        """Give back what `_charge` took."""
+        """Undo `_charge`."""
         _add_counters(self.consumed[self._pool_key(position)], record, -1)
         if self.features.compatibility_groups:
             for one in record.device.consumes_counters:
@@ -259,7 +260,7 @@ class _Step:
             return SearchResult.NOTHING
         if self.placed >= choice.count:
             return _Step(walk, claim, request + 1)
-        # Tested before a candidate is evaluated, so a failing selector behind the limit is never met.
+        # Tested before a candidate is evaluated, so a failing selector behind the limit is never evaluated.
         if choice.count - self.placed > CLAIM_LIMIT - len(walk.results[claim]):
             return SearchResult.EXCEEDED
         if choice.devices is None:
@@ -405,16 +406,16 @@ class RunningConstraint:
         self.behaviour = features.behaviour
 
     def add(self, option: RequestOption, value: Value | None) -> bool:
-        """Enter a device's value; False if that violates the constraint, which is then unchanged."""
+        """Add a device's value. Return False, and leave the constraint unchanged, if the value violates it."""
         raise NotImplementedError  # each constraint does
 
     def remove(self, option: RequestOption) -> None:
-        """Take back the value entered last."""
+        """Remove the value that was added last."""
         raise NotImplementedError  # each constraint does
 
 
 class _Match(RunningConstraint):
-    """All values agree: equal, or with lists, having something in common."""
+    """Requires that all values are equal or, with lists, have an element in common."""
 
     def __init__(self, rule: Constraint, features: Features) -> None:
         super().__init__(rule, features)
@@ -448,7 +449,7 @@ class _Match(RunningConstraint):
 
 
 class _Distinct(RunningConstraint):
-    """No two values agree; with lists, none have anything in common."""
+    """Requires that no two values are equal or, with lists, have an element in common."""
 
     def __init__(self, rule: Constraint, features: Features) -> None:
         super().__init__(rule, features)
@@ -477,7 +478,7 @@ class _Distinct(RunningConstraint):
 
 
 class _ForgetfulDistinct(_Distinct):
-    """distinctAttribute as released: one value per request is remembered (section 14, fault 5)."""
+    """``distinctAttribute`` as released: only one value per request is kept (section 14, fault 5)."""
 
     def __init__(self, rule: Constraint, features: Features) -> None:
         super().__init__(rule, features)
@@ -503,7 +504,7 @@ class _ForgetfulDistinct(_Distinct):
 
 
 def make_constraint(rule: Constraint, features: Features) -> RunningConstraint:
-    """The running form of a constraint."""
+    """Return the checker of a constraint for one search."""
     if not rule.distinct:
         return _Match(rule, features)
     return _Distinct(rule, features) if features.behaviour.releases_everything else _ForgetfulDistinct(rule, features)

@@ -76,7 +76,7 @@ class Shares:
         return left
 
     def after(self, option: RequestOption, state: ShareState, position: int) -> ShareState:
-        """The state after ``option`` took a share, if the device at ``position`` has shares."""
+        """Return the state after ``option`` took a share, if the device at ``position`` has shares."""
         bit = 1 << position
         if not self._shareable & bit:
             return state
@@ -89,7 +89,7 @@ class Shares:
         return ShareState({**state.used, position: used}, state.shared | bit)
 
     def suffices(self, option: RequestOption, state: ShareState, left: int, needed: int) -> bool:
-        """Always: each device admitted has room, and that all requests have room is `CapacityBound`'s to judge."""
+        """Return True: each admitted device has room. `CapacityBound` decides if all requests have room together."""
         return True
 
     def fits(self, option: RequestOption, position: int, used: Mapping[str, int]) -> bool:

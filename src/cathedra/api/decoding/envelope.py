@@ -20,16 +20,15 @@ _TYPE_META: Final = (
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """Kind and apiVersion as the body has them; empty where it has none."""
+    """Kind and apiVersion in the body; empty if missing."""
 
     api_version: str
     kind: str
 
     def check(self, expected: GroupVersionKind, is_registered: Callable[[GroupVersionKind], bool]) -> None:
-        """That the body is of the kind and version of its address; what it leaves out is taken from there.
+        """Check that the body has the kind and version of its address, and take missing ones from the address.
 
-        Raises:
-            DecodeError: it is not; the text is a whole message.
+        Raises: DecodeError: they differ; the text is a complete message.
         """
         api_version = self.api_version or expected.api_version
         kind = self.kind or expected.kind
@@ -53,8 +52,7 @@ class Envelope(msgspec.Struct, frozen=True):
 def read_envelope(body: bytes, expected_kind: str) -> Envelope:
     """Kind and apiVersion of the JSON body of an object.
 
-    Raises:
-        DecodeError: the body is no JSON object, or they are no texts; the text is a whole message.
+    Raises: DecodeError: the body is no JSON object, or they are no texts; the text is a complete message.
     """
     try:
         return envelope_of(body)

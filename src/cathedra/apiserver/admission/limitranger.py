@@ -30,7 +30,7 @@ _VOLUME_CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
 
 Amounts = Mapping[str, Quantity]
 Rule = Callable[[str, str, Quantity, Amounts, Amounts], str]
-"""Limit type, resource, bound, requests and limits to what is wrong, or ""."""
+"""Function of limit type, resource, bound, requests and limits that returns the violation, or ""."""
 
 
 class StatedAmounts(Protocol):

@@ -227,7 +227,7 @@ _GO_TYPES: Final[dict[type, str]] = {
 _BLOCKING: Final = frozenset(
     (ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE_INVALID)
 )
-"""Errors after which rules are not evaluated: their values may be none of the schema, or expensive."""
+"""Errors after which rules are not evaluated: their values may not match the schema, or be expensive."""
 _UNCHECKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
     "validation"
@@ -250,7 +250,7 @@ class InstanceStrategy(Strategy[CustomObject]):
         self._with_status = with_status
 
     def default(self, obj: CustomObject, context: RequestContext) -> CustomObject:
-        """Drop what is unknown, fill in the defaults.
+        """Remove unknown fields and add the defaults.
 
         Raises:
             StatusError: 500, the defaults make the object larger than any store takes.
@@ -262,13 +262,13 @@ class InstanceStrategy(Strategy[CustomObject]):
         return filled
 
     def prepare_create(self, obj: CustomObject, context: RequestContext) -> CustomObject:
-        """Empty the status, begin to count generations."""
+        """Clear the status and set the first generation."""
         if context.api_version in self._with_status:
             obj = _without_status(obj)
         return replace(obj, metadata=replace(obj.metadata, generation=1))
 
     def prepare_update(self, new: CustomObject, old: CustomObject, context: RequestContext) -> CustomObject:
-        """Keep the status, count a change of anything else."""
+        """Keep the status, and increase the generation if anything else changed."""
         if context.api_version in self._with_status:
             new = _with_status_of(new, old)
         generation = old.metadata.generation
@@ -281,7 +281,7 @@ class InstanceStrategy(Strategy[CustomObject]):
         return self._errors(obj, None, context)
 
     def validate_update(self, new: CustomObject, old: CustomObject, context: RequestContext) -> ErrorList:
-        """The same, with the rules about changes."""
+        """Validate an update, with the rules on transitions."""
         return self._errors(new, old, context)
 
     def _errors(self, new: CustomObject, old: CustomObject | None, context: RequestContext) -> ErrorList:

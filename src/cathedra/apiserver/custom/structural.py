@@ -67,7 +67,7 @@ def inner_schemas(source: Source) -> Iterator[Source]:
 
 
 def is_unsupported(source: Source) -> bool:
-    """Return True if a schema has a field that cannot be part of a structural one, here or below."""
+    """Return True if a schema, or one below it, has a field that structural schemas must not have."""
     if any(source.get(name) for name in UNSUPPORTED) or source.get("additionalItems") is not None:
         return True
     if source.get("x-kubernetes-preserve-unknown-fields") is False or isinstance(source.get("items"), list):
@@ -160,7 +160,8 @@ def _is_int_or_string(source: Source) -> bool:
 
 
 def _values(errors: ErrorList, source: Source, path: str, *, lone: bool) -> None:
-    """Check what narrows values; ``lone``: ``anyOf`` is the usual one of integers and texts, which names types."""
+    """Check a schema that narrows values; ``lone``: ``anyOf`` is the usual one of integers and texts, which names
+    types."""
     if not lone:
         for position, inner in enumerate(listed(source, "anyOf")):
             _nested(errors, inner, f"{path}.anyOf[{position}]")

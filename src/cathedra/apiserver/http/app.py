@@ -98,8 +98,8 @@ class Application:
             # The last resort: whatever failed, the client gets an answer, and the record has its status.
             LOG.exception("%s %s failed", record.info.method, record.info.path)
             if record.status:
-                # The head is out, so no other answer can be sent. The connection has to break off, or the client would
-                # take the beginning for the whole answer.
+                # The head was sent, so no other answer is possible. The connection is closed, or the client would take
+                # the first part for the whole answer.
                 record.status = 500
                 raise
             await self._refuse(request, observed, text_response(_PANIC, 500))
@@ -122,7 +122,7 @@ class Application:
                 message["headers"] = [*message["headers"], *record.classification.headers]
         try:
             await send(message)
-        except OSError as error:  # what a server raises where the client has left
+        except OSError as error:  # raised by servers after the client has disconnected
             raise ClientGone(request.path) from error
 
     def _note_for_audit(self, request: Request) -> None:
@@ -165,7 +165,7 @@ class Application:
     async def _websocket(self, request: Request, send: Send) -> None:
         response: Response | None
         try:
-            # A WebSocket is passed on once, so it cannot be carried out again by a newer state as other requests are.
+            # A WebSocket is passed on once. Unlike other requests, it cannot be repeated with a newer state.
             await self._server.registry.catch_up()
             self._authenticate(request)
             self.pipeline.authorize(request.record)

@@ -32,7 +32,7 @@ class PolicyCompileError(msgspec.Struct, frozen=True):
 
 
 class Expression(msgspec.Struct, frozen=True):
-    """An expression as it was written, with its program or what is wrong with it."""
+    """The source of an expression, with its program or its errors."""
 
     source: str
     program: Program | None
@@ -40,7 +40,7 @@ class Expression(msgspec.Struct, frozen=True):
     reason: str = "FieldValueInvalid"
 
     def run(self, values: Mapping[str, CELValue], budget: CostBudget) -> Evaluation:
-        """Evaluate, and take the cost from the budget.
+        """Evaluate, and subtract the cost from the budget.
 
         Raises:
             Exhausted: the cost exceeds the rest of the budget.
@@ -56,7 +56,7 @@ class Expression(msgspec.Struct, frozen=True):
 
 
 def compile_one(source: str, declared: Environment, wanted: Sequence[Type]) -> Expression:
-    """The expression compiled; it must have one of the ``wanted`` types, if there are any."""
+    """Compile an expression. It must have one of the ``wanted`` types, if there are any."""
     try:
         compiled = program.compile_expression(source, declared)
         if wanted and compiled.type not in wanted:
@@ -111,7 +111,7 @@ class CostBudget:
         return False
 
     def charge(self, cost: int) -> None:
-        """Take away a cost, and that of the variables that were made for it.
+        """Subtract a cost, and that of the variables that were evaluated for it.
 
         Raises:
             Exhausted: the cost exceeds the rest of the budget.

@@ -143,8 +143,7 @@ class CallStep(Numbered):
     def refuse_if_dear(self, run: Run, args: list[CELValue]) -> None:
         """Charge a call before it is made, if it goes beyond the limit."""
         cost = self.count(args, None)
-        # Without this check the call would run first and be charged afterwards: minutes of time for a refused
-        # expression.
+        # Without this check the call would run before it is charged: minutes for an expression that is refused.
         if run.cost + cost > (run.limit if run.limit is not None else _NO_LIMIT):
             run.cost += cost
             raise CostLimitExceeded

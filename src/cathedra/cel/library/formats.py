@@ -26,7 +26,7 @@ def _regex_error(message: str, pattern: str, *examples: str) -> str:
 
 
 def _masked(name: str) -> str:
-    """A prefix of a name: a final dash is replaced, as something will follow it."""
+    """Return a prefix of a name in which a final dash is replaced: more text will follow it."""
     return name[:-2] + "a" if name.endswith("-") and len(name) > 1 else name
 
 
@@ -143,7 +143,7 @@ def _is_datetime(text: str) -> bool:
 
 
 class NamedFormat(Opaque):
-    """A named format; ``regex_size`` is what a validation is charged with."""
+    """A named format; ``regex_size`` is the size by which a validation is charged."""
 
     __slots__ = ("name", "regex_size", "validate")
     type_name = "kubernetes.NamedFormat"

@@ -1,7 +1,7 @@
 """``format``: the clauses of format strings, in the older form that Kubernetes keeps (docs/spec/cel.md §6.1).
 
 The same walk over the format string serves the evaluation and the check of constant format strings at compile time: the
-caller hands in what turns one argument into text.
+caller passes the function that formats one argument.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REQUIREMENTS: Final = {
 
 
 class FormatError(Exception):
-    """A clause or its argument is wrong. ``argument`` is the position of the argument, -1 if none is to blame."""
+    """A clause or its argument is invalid. ``argument`` is the position of the argument, or -1."""
 
     def __init__(self, text: str, argument: int = -1) -> None:
         self.text, self.argument = text, argument
@@ -42,7 +42,7 @@ class FormatError(Exception):
 
 
 def wrong_type(clause: str, given: str) -> str:
-    """The words for an argument of a type that the clause cannot show."""
+    """Return the error text for an argument of a type that the clause cannot format."""
     return f"{_REQUIREMENTS[clause.lower()]}, was given {given}"
 
 

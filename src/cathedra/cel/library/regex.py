@@ -13,7 +13,7 @@ from cathedra.cel.values import CELValue, Failure
 from cathedra.remembering import remembered
 
 _LONGEST_REMEMBERED: Final = 1000
-"""Patterns may come from objects, so their number and length are the users'."""
+"""Patterns may come from objects, so users control their number and length."""
 _MOST_MATCHES: Final = 1 << 19
 """More matches take seconds to collect; Kubernetes counts nothing for them, and goes on."""
 
@@ -36,7 +36,7 @@ def _compile(pattern: str) -> CELValue:
 
 
 def matches(value: CELValue, pattern: CELValue) -> CELValue:
-    """matches: whether the pattern is found somewhere."""
+    """``matches``: True if the text contains a match."""
     compiled = compile_pattern(pattern)
     return compiled if isinstance(compiled, Failure) else compiled.matches(value)
 

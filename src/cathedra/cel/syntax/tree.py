@@ -1,8 +1,8 @@
 """The syntax tree of an expression.
 
-Every node knows the place that reports point at (``offset``, which for an operator is the operator and for a call its
-parenthesis, as in Kubernetes) and the stretch of text it came from (``start`` to ``end``), which is what explanations
-show. The checker writes what it finds onto the nodes: a tree belongs to one compilation and is read-only afterwards.
+Every node has the position for error messages (``offset``: the operator itself, or the parenthesis of a call, as in
+Kubernetes) and the range of its source text (``start`` to ``end``), which explanations show. The checker stores its
+results in the nodes. A tree therefore belongs to one compilation, and is read-only afterwards.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Comprehension(Expr):
 
 
 def walk(root: Expr) -> Iterator[Expr]:
-    """Every node of the tree, parents first, without recursion."""
+    """Yield every node of the tree, parents first, without recursion."""
     pending = [root]
     while pending:
         node = pending.pop()
@@ -180,7 +180,7 @@ def walk(root: Expr) -> Iterator[Expr]:
 
 
 def higher_than(limit: int, root: Expr) -> bool:
-    """Return True if some node has more than ``limit`` others above it."""
+    """Return True if a node is nested deeper than ``limit``."""
     level, above = [root], 0
     while level:
         if above > limit:

@@ -2,9 +2,9 @@
 
 One process at a time holds the lock. It ends with the process, so the directory of a killed cluster is free at once.
 
-The unix sockets below a data directory must fit into the kernel's 107 bytes. One deep in a tree would leave no room for
-``plugins_registry/gpu.example.com-reg.sock``. Such a cluster reaches its files through a symbolic link in the user's
-runtime directory, whose name follows from the data directory's.
+The unix sockets below a data directory must fit into the kernel's 107 bytes. A directory deep in a tree would leave no
+room for ``plugins_registry/gpu.example.com-reg.sock``. Such a cluster reaches its files through a symbolic link in the
+user's runtime directory, whose name follows from the data directory's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cathedra.files.private import private_directory
 SOCKET: Final = "api.sock"
 """Socket of the API server for other processes of the cluster."""
 CHANGES: Final = "changes.sock"
-"""Socket at which a running cluster takes changes."""
+"""Socket at which a running cluster accepts changes."""
 _FILES: Final = (
     *(
         SOCKET,
@@ -67,7 +67,7 @@ class DataDir:
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig that needs no other file."""
+        """The kubeconfig, with its certificates inside."""
         return self.path / "kubeconfig"
 
     @property
@@ -90,11 +90,11 @@ class DataDir:
         return self._layout.exists()
 
     def erase(self) -> tuple[str, ...]:
-        """Remove what a cluster has put here; the names of the entries that are left. An empty directory goes too.
+        """Remove the files of a cluster, and the directory if it is empty then. Return the names of the entries that
+        are left.
 
-        Raises:
-            DataDirInUse: a process holds it.
-            InvalidOption: it is none of ours, or has another version's layout.
+        Raises: DataDirInUse: a process holds it. InvalidOption: it is no data directory, or has another version's
+            layout.
         """
         if not self.exists():
             raise InvalidOption(f"{self.path} is no data directory of a cluster; nothing was removed")
@@ -145,7 +145,7 @@ class DataDir:
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             yield
-            # Without a PID the file names no process that might have got the number since.
+            # Without a PID in it the file cannot name a later process with the same number.
             os.ftruncate(descriptor, 0)
         finally:
             os.close(descriptor)
@@ -212,8 +212,8 @@ def changes_of(data_dir: Path) -> Path:
 
 
 def node_of(data: DataDir, node: str) -> tuple[Path, Path]:
-    """Kubeconfig, and what /var/lib/kubelet is, for a driver on a node of ``cathedra up``: ``node``, or if that is "",
-    the only one.
+    """Return the kubeconfig and the equivalent of /var/lib/kubelet for a driver on ``node`` of ``cathedra up``; "" is
+    the only node.
 
     Raises:
         InvalidOption: there is no such cluster, or no such node in it.

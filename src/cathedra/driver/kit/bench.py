@@ -42,7 +42,7 @@ NAMESPACE: Final = "default"
 
 
 class KitError(Exception):
-    """A driver did not do what the test wanted to build on; the text is the driver's own."""
+    """A step of a test failed in the driver; the text is the driver's own."""
 
 
 class Kit:
@@ -147,7 +147,7 @@ class Kit:
         config: Mapping[str, Any] | None = None,
         others: Sequence[resource.DeviceRequestAllocationResult] = (),
     ) -> Ref:
-        """A claim that has been allocated these devices of the driver; ``config``: its opaque parameters.
+        """Create a claim that has been allocated these devices of the driver; ``config``: its opaque parameters.
 
         ``others``: results of other drivers in the same claim.
 
@@ -173,15 +173,14 @@ class Kit:
     async def allocate(
         self, selector: str = "", *, count: int = 1, name: str = "", config: Mapping[str, Any] | None = None
     ) -> Ref:
-        """A claim that the allocator gives devices of the driver, from what is published and not taken. Of devices that
-        claims share, it gets the least amount.
+        """Create a claim to which the allocator allocates free published devices of the driver. Of shared devices it
+        gets the least amount.
 
         Args:
             selector: a CEL expression over ``device``, as in a claim; "" for any device.
             config: opaque parameters of the claim.
 
-        Raises:
-            KitError: it gives none; the text is the allocator's refusal.
+        Raises: KitError: no device is allocated; the text is the allocator's refusal.
         """
         self._claims += 1
         claims = self.client.resource(RESOURCECLAIMS, NAMESPACE)
@@ -221,7 +220,7 @@ class Kit:
     # The node agent
 
     async def prepare(self, claim: Ref) -> tuple[DeviceAnswer, ...]:
-        """Prepare one claim; answers its devices.
+        """Prepare one claim and return its devices.
 
         Raises:
             KitError: that did not succeed.
@@ -370,7 +369,7 @@ class MemoryAPI:
     def _patch(self, call: APICall) -> Any:
         """Server-side apply, as if there were no other field manager: tables are merged, lists replaced.
 
-        Other patches are refused: a driver that makes them has to be tested with a real API server.
+        Other patches are refused: test a driver that makes them with a real API server.
         """
         ref, namespace, name, body = call.ref, call.namespace, call.name, call.body
         if call.patch_type is not PatchType.APPLY:
@@ -383,7 +382,7 @@ class MemoryAPI:
         return self._record(ref, EventType.MODIFIED, merged)
 
     async def close(self) -> None:
-        """Do nothing: it holds no connection."""
+        """Do nothing: there is no connection."""
 
 
 def _merged(old: Any, new: Any) -> Any:

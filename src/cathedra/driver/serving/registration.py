@@ -50,7 +50,7 @@ def supported_services(wanted: Sequence[str], *, health: bool) -> tuple[str, ...
 
 
 class PluginInfo(msgspec.Struct, frozen=True):
-    """The answer to ``GetInfo``."""
+    """The response to ``GetInfo``."""
 
     name: str
     endpoint: str

@@ -1,7 +1,7 @@
 """The example driver: publishes the simulated devices of a profile and passes them to containers as variables.
 
-It runs on any machine and needs no hardware. While it runs it accepts orders (`controls`): devices get taints or become
-unhealthy, calls fail or block.
+It runs on any machine and needs no hardware. While it runs it accepts commands (`controls`): devices get taints or
+become unhealthy, calls fail or block.
 
 With binding conditions a pod is bound only after the driver has declared its devices ready. The scheduler allocates,
 then waits for the conditions of the allocation result; the controller here sets them in the claim's status (KEP-5007;
@@ -49,7 +49,7 @@ class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """The driver's name; "": ``FAMILY.example.com``."""
     metadata_versions: Sequence[str] = KNOWN_VERSIONS
-    """The versions in which containers find the metadata of their devices, preferred ones first."""
+    """The versions of the metadata files in containers, preferred ones first."""
     publish_status: bool = False
     """True if devices are reported in the status of claims."""
     binding_conditions: bool = False
@@ -76,7 +76,7 @@ class ExampleDriver(Driver):
         return Site(self.name, self.node_name)
 
     def resume(self, prepared: Sequence[PreparedClaim]) -> None:
-        """Go on as was ordered before the driver was started again."""
+        """Restore the commands that were given before the driver was restarted."""
         if self.directory is not None:
             self.controls.keep_in(self.directory)
 
@@ -120,11 +120,11 @@ class ExampleDriver(Driver):
             )
 
     async def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
-        """There is nothing to undo, unless the call is to fail or to wait."""
+        """Undo nothing; the call fails or waits if a command requires it."""
         await self.controls.passing(UNPREPARE, f"{ref}")
 
     async def health(self) -> AsyncIterator[Iterable[DeviceHealth]]:
-        """All devices are healthy until something else is ordered."""
+        """Report all devices as healthy until a command changes that."""
         while True:
             changed = self.controls.changed()
             yield self.controls.health()
@@ -132,13 +132,13 @@ class ExampleDriver(Driver):
 
     def interceptors(self) -> Sequence[grpc.aio.ServerInterceptor[Any, Any]]:
         """Return the interceptor that records calls and injects faults."""
-        # gRPC is heavy, and a simulated node does without.
+        # The import of gRPC is slow, and a simulated node does not need it.
         from cathedra.drivers.example.recording import RecordingInterceptor
 
         return (RecordingInterceptor(self.controls.passing_server, self.controls.record),)
 
     async def background(self, client: Client, directory: Path | None) -> None:
-        """Take orders, and satisfy binding conditions where devices have them."""
+        """Accept commands, and satisfy the binding conditions of devices."""
         controls = self.controls
         binding = None
         if self.options.binding_conditions:

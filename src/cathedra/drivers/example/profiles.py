@@ -17,7 +17,7 @@ from cathedra.drivers.example.profile import DriverProfile
 
 
 class DeviceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Properties of simulated devices; each profile uses those that concern it."""
+    """Properties of simulated devices; each profile uses some of them."""
 
     count: int = 8
     """GPUs, cards, NUMA nodes or test devices on each node."""
@@ -32,7 +32,7 @@ class DeviceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gpus(self) -> GpuOptions:
-        """The part that concerns GPUs."""
+        """Return the properties of GPUs."""
         return GpuOptions(
             count=self.count,
             partitions=self.partitions,
@@ -49,7 +49,7 @@ PROFILES: Final[Mapping[str, Callable[[DeviceOptions], DriverProfile]]] = {
     "cpu": lambda options: CpuProfile(options.count, options.cpus),
     "test": lambda options: E2EProfile(options.count),
 }
-"""Name → what makes the profile."""
+"""Name → function that makes the profile."""
 
 
 def make_profile(name: str, options: DeviceOptions) -> DriverProfile:

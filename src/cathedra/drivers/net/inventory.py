@@ -14,13 +14,13 @@ from cathedra.driver.device import AttributeValue
 from cathedra.drivers.net.config import NetDriverConfig, VirtualLink
 
 DOMAIN: Final = "dra.net"
-"""The domain of dranet's attributes, whatever this driver is called."""
+"""The domain of dranet's attributes, independent of this driver's name."""
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST: Final = 64
 
 
 def device_name(link: str) -> str:
-    """The device that an interface is."""
+    """Return the device of an interface."""
     return f"net-{_NOT_IN_NAMES.sub('-', link.lower()).strip('-')}"
 
 
@@ -46,7 +46,7 @@ def host_devices(
 
 
 def virtual_device(link: VirtualLink) -> Device:
-    """The device that stands for interfaces which are made for claims."""
+    """Return the device that represents interfaces created for claims."""
     attributes: dict[str, AttributeValue] = {
         f"{DOMAIN}/type": link.kind,
         f"{DOMAIN}/virtual": True,

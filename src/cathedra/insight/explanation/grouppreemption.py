@@ -1,7 +1,7 @@
 """Preemption for a gang: the pods that would be evicted so that all of it fits, by the rules of the scheduler.
 
-All pods of lower priority are taken off their nodes, and the gang is placed. Then they are put back one after the
-other, the most important first, as long as it still fits; those that remain are the victims. Pods that can only be
+All pods of lower priority are removed from their nodes, and the gang is placed. The pods are then put back one after
+the other, the most important first, as long as the gang still fits. The others are the victims. Pods that can only be
 disrupted together are put back together. The scheduler may choose other nodes by their scores, and then other victims
 of equal importance.
 """
@@ -57,7 +57,7 @@ class _Unit(msgspec.Struct, frozen=True):
 
 
 def preemption_for_gang(pod: Pod, state: ClusterState) -> GangPreemption | None:
-    """Return what would be evicted for the gang of a pod that does not fit; None if that cannot be tried."""
+    """Return the victims for the gang of a pod that does not fit; None if that cannot be tried."""
     if pod.spec.preemption_policy == "Never":
         return GangPreemption(why="not eligible due to preemptionPolicy=Never.")
     units = _units(state, pod.spec.priority or 0)
@@ -90,7 +90,8 @@ def preemption_for_gang(pod: Pod, state: ClusterState) -> GangPreemption | None:
 
 
 def gang_preemption_causes(pod: Pod, state: ClusterState) -> Iterator[Cause]:
-    """Yield what the scheduler would evict for the gang of a pod, or why it would not (gate DRAPreemption)."""
+    """Yield the pods that the scheduler would evict for a gang, or the reason why it evicts none (gate
+    DRAPreemption)."""
     found = preemption_for_gang(with_priority(pod, state), state)
     if found is None:
         return
@@ -113,7 +114,7 @@ def _kept(pod: Pod, unit: _Unit, found: GangFit, gone: Mapping[str, Pod], state:
 
 
 def _units(state: ClusterState, priority: int) -> list[_Unit]:
-    """Return what may be evicted for pods of a priority, the most important first."""
+    """Return the units that pods of a priority may evict, the most important first."""
     groups = StateGroups(state)
     together: dict[GroupKey, list[Pod]] = {}
     units: list[_Unit] = []

@@ -1,7 +1,7 @@
 """History of holdings in an SQLite file: which namespace held how many devices of a class, and when.
 
-The advisor writes it and `kubectl dra usage` reads it, at the same time if need be. The file is bounded: what ended
-longer ago than ``days`` is deleted, and the oldest of more than a million rows.
+The advisor writes it and `kubectl dra usage` reads it, also at the same time. The file is bounded: what ended longer
+ago than ``days`` is deleted, and the oldest of more than a million rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS writer (id INTEGER PRIMARY KEY CHECK (id = 0), seen R
 
 
 class HistoryWriter:
-    """Observer of holdings that keeps them in a file. `close` it at the end."""
+    """Observer of holdings that stores them in a file. Call `close` at the end."""
 
     def __init__(self, path: Path, clock: Clock, *, days: float = DAYS) -> None:
         """Open or create the file.
@@ -58,7 +58,7 @@ class HistoryWriter:
             raise InvalidInput(f"{path}: {error}") from error
 
     def begun(self, holding: ClaimHolding) -> None:
-        """Enter a holding, or reopen one that an earlier process has closed."""
+        """Insert a holding, or reopen one that an earlier process has closed."""
         values = (holding.uid, holding.device_class, holding.driver, holding.since)
         self._database.execute(
             "INSERT INTO holdings (uid, device_class, driver, since, namespace, claim, node, devices) "
@@ -69,7 +69,7 @@ class HistoryWriter:
         self._note()
 
     def ended(self, holding: ClaimHolding, at: float) -> None:
-        """Enter the end of a holding."""
+        """Record the end of a holding."""
         self._database.execute(
             "UPDATE holdings SET ended = ? WHERE uid = ? AND device_class = ? AND driver = ? AND ended IS NULL",
             (at, holding.uid, holding.device_class, holding.driver),
@@ -77,7 +77,7 @@ class HistoryWriter:
         self._note()
 
     def close(self) -> None:
-        """Close the file; the writer is of no use afterwards."""
+        """Close the file. The observer must not be used afterwards."""
         self._note()
         self._database.close()
 

@@ -20,7 +20,7 @@ from cathedra.insight.selectors.reads import MAPS, Read, all_reads, path_of, rea
 from cathedra.printable import counted
 
 Answer: TypeAlias = tuple[list[DeviceRecord], list[tuple[DeviceRecord, str]]]
-"""The devices that match, and those on which the selector fails."""
+"""Devices that match, and devices on which the selector fails."""
 _COMPARED: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
 
 

@@ -33,7 +33,7 @@ class NamespaceStrategy(SpecStrategy[core_v1.Namespace]):
     """Namespaces begin active and hold Kubernetes' finalizer until they are empty."""
 
     def prepare_create(self, obj: core_v1.Namespace, context: RequestContext) -> core_v1.Namespace:
-        """Put the finalizer in and set the phase."""
+        """Add the finalizer and set the phase."""
         finalizers = (
             obj.spec.finalizers if "kubernetes" in obj.spec.finalizers else (*obj.spec.finalizers, "kubernetes")
         )
@@ -58,7 +58,7 @@ class NamespaceStrategy(SpecStrategy[core_v1.Namespace]):
 class FinalizeStrategy(Strategy[core_v1.Namespace]):
     """The sub-resource ``finalize``, which changes ``spec.finalizers`` and nothing else.
 
-    Without any left a namespace that is being deleted goes (docs/spec/apimachinery.md §12).
+    A namespace that is being deleted is removed when none is left (docs/spec/apimachinery.md §12).
     """
 
     verbs = ("update",)

@@ -66,7 +66,7 @@ def ingress_cells(ingress: networking_v1.Ingress, now: float) -> list[Any]:
 
 
 def _hosts(rules: tuple[networking_v1.IngressRule, ...]) -> str:
-    """Up to three hosts; those besides are counted by rules, with or without a host."""
+    """Return up to three hosts, and the number of further rules, with or without a host."""
     hosts: list[str] = []
     more = False
     for rule in rules:

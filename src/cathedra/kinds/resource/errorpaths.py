@@ -26,7 +26,7 @@ _DEVICE: Final = re.compile(r"(spec\.devices\[\d+\])\.(?!name\b|basic\b)")
 
 
 def paths_of_release(errors: ErrorList, gates: FeatureGates) -> ErrorList:
-    """The errors with the paths that the release gives them."""
+    """Return the errors with the paths of the release."""
     if not errors or gates.has(behaviours.ERRORS_AT_INDEX):
         return errors
     renamed = [_at_key_field(error) for error in errors]
@@ -44,7 +44,7 @@ def _at_key_field(error: FieldError) -> FieldError:
 
 def _in_own_form(error: FieldError) -> FieldError:
     if error.type is ErrorType.REQUIRED and _REQUEST_ITSELF.search(error.field):
-        # A request without any field has none that could be missing but this.
+        # A request without fields can only lack this one.
         return replace(error, field=f"{error.field}.deviceClassName", detail="")
     field = _EXACTLY.sub(r"\1", error.field)
     return replace(error, field=_DEVICE.sub(r"\1.basic.", field))

@@ -92,7 +92,8 @@ class SocketWatcher:
             inotify.close()
 
     def _enter_directory(self, inotify: Inotify, directory: Path) -> None:
-        """Watch first, then look: what appears in between is seen twice rather than never."""
+        """Start the watch before listing the directory: a socket that appears in between is reported twice rather than
+        never."""
         try:
             inotify.watch(directory)
             entries = sorted(directory.iterdir())
@@ -108,7 +109,7 @@ class SocketWatcher:
 
     def _receive(self, inotify: Inotify) -> None:
         for event in inotify.read():
-            # The kernel dropped events because the queue was full, so only the directory itself shows what is there.
+            # The kernel dropped events because the queue was full, so the directory has to be listed.
             if event.path is None:
                 self._look()
             elif event.path.name.startswith("."):
@@ -123,7 +124,7 @@ class SocketWatcher:
             self._begin_again(inotify)
 
     def _begin_again(self, inotify: Inotify) -> None:
-        """Make the directory again after it was removed with all that was in it: drivers put their sockets there."""
+        """Create the directory again after it was removed: drivers create their sockets in it."""
         try:
             self._root.mkdir(mode=0o750, parents=True, exist_ok=True)
         except OSError as error:
@@ -146,7 +147,7 @@ class SocketWatcher:
             self._on_change(path, None)
 
     def _look(self) -> None:
-        """Compare with what is really there."""
+        """Compare the known sockets with the content of the directory."""
         present = {path for path in _walk(self._root) if _socket_identity(path) is not None}
         for path in sorted(set(self._sockets) - present):
             self._vanished(path)
@@ -167,7 +168,7 @@ def _walk(root: Path) -> Iterator[Path]:
 
 
 def _socket_identity(path: Path) -> tuple[int, int] | None:
-    """Inode and change time of a socket: two sockets at one path differ in it."""
+    """Inode and change time of a socket, by which two sockets at one path differ."""
     try:
         found = path.lstat()
     except OSError:
@@ -242,7 +243,7 @@ class _Socket(msgspec.Struct):
 
 
 class PluginRegistrar:
-    """Registers every driver that shows a socket in the registration directory."""
+    """Registers every driver that has a socket in the registration directory."""
 
     def __init__(
         self,
@@ -307,7 +308,7 @@ class PluginRegistrar:
             except PluginError as error:
                 _LOG.warning("plugin at socket %s: %s", path, error)
                 pause = pauses.take()
-                # Otherwise another socket has taken the place, and there is no reason to wait.
+                # Otherwise another socket has replaced it, and there is no reason to wait.
                 if socket.number == number:
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(pause):

@@ -8,14 +8,14 @@ from typing import Final
 
 
 class PodStage(Enum):
-    """A pod goes through these in order; it may skip some, and never goes back."""
+    """The stages of a pod, in order. A pod may skip stages, and never returns to an earlier one."""
 
     NEW = "new"
     """Bound to the node, not admitted yet."""
     REJECTED = "rejected"
-    """The node does not take it: nothing of it was ever there."""
+    """Rejected by the node: nothing of it was ever created."""
     SETTING_UP = "setting up"
-    """Volumes are made and claims prepared."""
+    """Volumes are created and claims prepared."""
     RUNNING = "running"
     """Containers are started, watched and restarted."""
     STOPPING = "stopping"
@@ -23,7 +23,7 @@ class PodStage(Enum):
     RELEASING = "releasing"
     """No container runs: claims are unprepared, then the final status is written."""
     OVER = "over"
-    """Nothing of it is left but logs, until its object is deleted."""
+    """Only its logs are left, until its object is deleted."""
 
 
 _NEXT: Final[Mapping[PodStage, frozenset[PodStage]]] = {
@@ -46,7 +46,7 @@ class IllegalStage(Exception):
 
 
 class PodLifecycle:
-    """The stage of one pod, and what is remembered of earlier ones. Only the pod's worker changes it."""
+    """The stage of one pod, and facts of its earlier stages. Only the pod's worker changes it."""
 
     def __init__(self) -> None:
         self._stage = PodStage.NEW
@@ -61,7 +61,7 @@ class PodLifecycle:
         return self._stage
 
     def advance(self, stage: PodStage) -> None:
-        """Go on to ``stage``.
+        """Enter ``stage``.
 
         Raises:
             IllegalStage: there is no way from here to there. Nothing has changed.
@@ -97,7 +97,7 @@ class PodLifecycle:
         return self._started_at
 
     def note_acknowledged(self, now: float) -> None:
-        """The node runs the pod from ``now`` on."""
+        """Record ``now`` as the time at which the node acknowledged the pod."""
         self._started_at = now
 
     @property
@@ -106,12 +106,12 @@ class PodLifecycle:
         return self._address
 
     def note_address(self, address: str) -> None:
-        """The pod's sandbox has this address."""
+        """Record the address of the pod's sandbox."""
         self._address = address
 
     @property
     def failure(self) -> tuple[str, str] | None:
-        """Reason and message of a pod that fails whatever its containers end with."""
+        """Reason and message of a pod that fails whatever the exit codes of its containers."""
         return self._failure
 
     def note_failure(self, reason: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The pod's API object as the node knows it: owned here, read by everything that works for the pod."""
+"""The newest known version of a pod's API object, shared by all parts of the node that work for the pod."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cathedra.api.undecodable import Undecodable, rest_of
 
 
 class PodObject:
-    """The newest version of one pod. ``on_change`` is called when it has changed elsewhere, or is gone."""
+    """The newest version of one pod. ``on_change`` is called when others have changed or removed it."""
 
     def __init__(self, pod: Pod, on_change: Callable[[], None]) -> None:
         self._pod = pod
@@ -19,7 +19,7 @@ class PodObject:
 
     @property
     def pod(self) -> Pod:
-        """The newest version that is known."""
+        """Return the newest version that is known."""
         return self._pod
 
     @property
@@ -45,7 +45,7 @@ class PodObject:
         return 30.0 if seconds is None else seconds
 
     def offer(self, pod: Pod) -> None:
-        """A version was read or watched: take it if it is newer. Another UID means that this pod is gone."""
+        """Store a version that was read or watched, if it is newer. Another UID means that this pod is gone."""
         if pod.metadata.uid != self._pod.metadata.uid:
             self.note_gone()
         elif _version(pod) > _version(self._pod):
@@ -53,15 +53,15 @@ class PodObject:
             self._on_change()
 
     def note_written(self, pod: Pod) -> None:
-        """This version is what the API server answered to a write from here."""
+        """Store the version that the API server returned for a write of this node."""
         self._pod = pod
 
     def offer_undecodable(self, what: Undecodable) -> None:
-        """A version was read or watched that cannot be decoded: the spec stays as it was last known."""
+        """Handle a version that cannot be decoded: the last known spec stays."""
         self.offer(_last_known(self._pod, what))
 
     def note_gone(self) -> None:
-        """The object has been removed."""
+        """Note that the object has been removed."""
         self._gone = True
         self._on_change()
 

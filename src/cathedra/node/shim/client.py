@@ -192,14 +192,14 @@ class ShimConnection(asyncio.Protocol):
 
     @property
     def lost(self) -> bool:
-        """Return True if it has ended."""
+        """Return True if the shim has ended."""
         return self._ended.is_set()
 
-    # What asyncio calls
+    # Callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is connected."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are no subclasses of asyncio's
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the shim, in pieces of any length."""
@@ -303,7 +303,7 @@ class ShimConnection(asyncio.Protocol):
         behind.add(callback)
 
     def resume(self, container_id: str, callback: OutputCallback) -> None:
-        """Take output again; of no effect without `pause`."""
+        """Read output again; without effect unless `pause` was called."""
         behind = self._behind.get(container_id, set())
         if callback in behind:
             behind.discard(callback)
@@ -323,7 +323,7 @@ class ShimConnection(asyncio.Protocol):
             self._transport.abort()
 
     async def close(self) -> None:
-        """Hang up and wait until that is done."""
+        """Close the connection and wait until it is closed."""
         if self._transport is not None:
             self._transport.close()
             await self._ended.wait()

@@ -1,10 +1,10 @@
 """Devices of a node for all pods of a gang together (JointPlacement).
 
-The devices that a pod gets first may be those that a later pod of its gang needs: the whole of a GPU where both would
-do with a half. If a pod is refused on a node on which pods of its gang are held, the allocator is therefore given the
-claims of all of them, as if they were the claims of one pod. It is exhaustive, so alternatives of prioritized lists,
-partitions, shared counters and consumable capacity are all tried. Only claims whose pods are all on that node change
-their devices.
+The first suitable devices of a pod may be those that a later pod of its gang needs: a whole GPU although half of it
+would suffice for each. If a pod is refused on a node on which pods of its gang are held, the allocator is therefore
+given the claims of all of them, as if they were the claims of one pod. It is exhaustive, so alternatives of prioritized
+lists, partitions, shared counters and consumable capacity are all tried. Only claims whose pods are all on that node
+change their devices.
 
 A pod is packed in the same way (DeviceScoring): its own claims get devices that leave larger ones free.
 """
@@ -70,14 +70,14 @@ class Repacker:
                     cycle.shared[claim.metadata.uid] = allocation
 
     def pack(self, cycle: ClaimCycle, node: NodeInfo) -> None:
-        """Exchange the devices that the pod has just been given on ``node`` for some that leave larger ones free."""
+        """Replace the devices that were just chosen for the pod on ``node`` by devices that leave larger ones free."""
         claims = [claim for claim in cycle.unallocated if claim.metadata.uid not in cycle.shared]
         # A joint search has chosen devices for several pods, of which this is one.
         if not claims or node.name in cycle.repackings or self._devices.are_plain(node.name):
             return
         try:
             found = packed(self._devices.prepare_anew(cycle.narrowed(claims), claims, None), node.node)
-        # The devices that the pod has will do.
+        # The present devices of the pod are good enough.
         except AllocationError:
             return
         for claim, allocation in zip(claims, found.results, strict=True) if found is not None else ():
@@ -100,7 +100,7 @@ class Repacker:
             others, info = _movable(group, node), state.snapshot.by_name[node]
             forms = (_narrowed(group, node, others, preferring=prefers) for prefers in (True, False))
             found = next((one for form in forms if others and (one := self._allocate(form, others, info, None))), None)
-            # Searched and not restored: what they had may belong to a pod of another group by now.
+            # Searched and not restored: a pod of another group may hold their former devices by now.
             if found is not None:
                 self._decide(group, node, list(zip(others, found, strict=True)))
 

@@ -1,8 +1,8 @@
 """JointPlacement: all pods of a gang are placed together, and near each other. A plugin of Cathedra, off by default.
 
 It is enabled in a profile of the configuration. Annotations of a PodGroup or CompositePodGroup name what its pods must
-have, or should have, in common: a label of their nodes, or an attribute of their devices, as a rack or an NVLink
-domain. Each domain, a set of nodes and the values that devices must have there, is tried as Kubernetes does with
+have, or should have, in common: a label of their nodes or an attribute of their devices, such as a rack or an NVLink
+domain. A domain is a set of nodes and the values that devices must have there. Domains are tried as by Kubernetes for
 topology constraints.
 """
 
@@ -36,7 +36,7 @@ class Placements(msgspec.Struct, frozen=True):
 
     domains: list[Domain]
     others: bool = False
-    """True if all nodes are tried if no domain will do."""
+    """True if all nodes are tried after every domain has failed."""
 
 
 class JointPlacement(Plugin):
@@ -84,5 +84,5 @@ class JointPlacement(Plugin):
         wished = combined([must, *preferred])
         if not required:
             return Placements(wished, others=True)
-        # The domains of what is required come last: they are tried if none of those that are preferred will do.
+        # Required domains come last: they are tried if every preferred domain fails.
         return Placements([*wished, *must])

@@ -81,10 +81,10 @@ class WatchStream:
         audit_id: bytes,
         push: tuple[DirectAnswer, broadcast.WatchBroadcaster] | None = None,
     ) -> None:
-        """Stream until the client goes, the time is over, or the server ends the watch.
+        """Stream until the client disconnects, the time is over, or the server ends the watch.
 
-        With ``push``, what the connection takes directly goes there. Events that a webhook converts never do: they
-        have to be waited for.
+        With ``push``, encoded events are written to it directly, except those that a webhook converts: these have to be
+        awaited.
         """
         watcher = self._start.watcher
         loop = asyncio.get_running_loop()
@@ -104,14 +104,14 @@ class WatchStream:
                 await self._run_by_messages(send)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except StatusError as error:
-            # The status 200 is out, so an error can only be an event.
+            # The status 200 was sent, so an error can only be an event.
             body = _event(self._form, "ERROR", encode(error.to_json()))
             await send({"type": "http.response.body", "body": body, "more_body": False})
         except TimeoutError:
             raise ClientGone("a watcher takes nothing off its connection") from None
         finally:
-            # All three end here, whichever ended the watch; a task or watcher that is left would live as long as the
-            # server.
+            # All three are ended here, whatever ended the watch: a task or watcher that remains would live as long as
+            # the server.
             timer.cancel()
             gone.cancel()
             self._start.stop()

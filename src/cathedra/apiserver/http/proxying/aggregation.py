@@ -67,7 +67,7 @@ class AggregatedServers:
         self._known: dict[tuple[str, str], APIService] | None = None
         self._resources: dict[tuple[str, str], list[dict[str, Any]]] = {}
         self.generation = 0
-        """Counts changes; discovery makes its documents anew when it differs."""
+        """Number of changes; discovery builds its documents again when it differs."""
         # The cache is dropped at every change; rebuilding it for each request would cost a scan of all APIServices.
         registry.observe(API_SERVICES, lambda _: self._forget())
 
@@ -280,7 +280,7 @@ class AggregatedServers:
             return
         found = listed.get("resources") if isinstance(listed, dict) else None
         resources = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-        # Only a change makes discovery anew; probes repeat every few seconds.
+        # Only a change invalidates discovery; probes repeat every few seconds.
         if self._resources.get((group, version)) != resources:
             self._resources[group, version] = resources
             self.generation += 1

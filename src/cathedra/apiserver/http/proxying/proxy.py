@@ -170,7 +170,7 @@ class Proxy:
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"", "more_body": True})
-        with contextlib.suppress(OSError, aiohttp.ClientError):  # the node or the client has gone: the log ends here
+        with contextlib.suppress(OSError, aiohttp.ClientError):  # the node or the client has disconnected
             async for chunk in answer.content.iter_any():
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
@@ -186,7 +186,7 @@ class Proxy:
     async def _upgrade(
         self, request: Request, send: Send, backend: NodeEndpoint, path: str, upgrade: Upgrade
     ) -> Response | None:
-        """Pass bytes both ways once the node has left HTTP, or return its answer."""
+        """Pass bytes in both directions once the node has upgraded the connection, or return its answer."""
         query = stream_query(request)
         target = f"{path}?{urlencode(query)}" if query else path
         offered = tuple(request.header_values(b"x-stream-protocol-version"))
@@ -225,7 +225,7 @@ class Proxy:
 
     def _nodes(self) -> KubeletConnections:
         if self._connections is None:
-            # aiohttp costs a start some 100 ms, and few servers' first request is for logs.
+            # The import of aiohttp takes 100 ms, and few servers are asked for logs first.
             from cathedra.apiserver.http.proxying.connections import KubeletConnections
 
             self._connections = KubeletConnections(self._tls)
@@ -234,7 +234,7 @@ class Proxy:
 
 @contextlib.asynccontextmanager
 async def _until_gone(request: Request, answer: aiohttp.ClientResponse) -> AsyncIterator[None]:
-    """Close the answer of a node when the client disconnects. Otherwise a followed log would go on for ever."""
+    """Close the answer of a node when the client disconnects. Otherwise a followed log would never end."""
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":

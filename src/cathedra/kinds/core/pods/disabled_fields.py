@@ -1,6 +1,7 @@
-"""Fields of pods and their status that closed gates take out (docs/spec/api.md §1.6).
+"""Removal of the fields of pods and their status whose gates are off (docs/spec/api.md §1.6).
 
-A field that the stored pod has already stays open for this pod."""
+A field that the stored pod has stays enabled for this pod.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from cathedra.remembering import IDENTITY, remembered
 
 
 def enabled_pod_spec(spec: core_v1.PodSpec, old: core_v1.PodSpec | None, gates: FeatureGates) -> core_v1.PodSpec:
-    """The spec without what is not enabled; also for templates."""
+    """Return the spec without disabled fields; also for templates."""
     changes: dict[str, Any] = {}
     grouped = spec.scheduling_group is not None
     if grouped and not gates["GenericWorkload"] and (old is None or old.scheduling_group is None):
@@ -39,7 +40,7 @@ def enabled_pod_spec(spec: core_v1.PodSpec, old: core_v1.PodSpec | None, gates: 
 
 
 def enabled_template(obj: Any, old: Any, gates: FeatureGates) -> Any:
-    """Return a workload without what is not enabled in its pod template."""
+    """Return a workload without the disabled fields of its pod template."""
     spec = _enabled_in(obj.spec, None if old is None else old.spec, gates)
     return obj if spec is obj.spec else replace(obj, spec=spec)
 
@@ -47,13 +48,13 @@ def enabled_template(obj: Any, old: Any, gates: FeatureGates) -> Any:
 def enabled_pod_template(
     obj: core_v1.PodTemplate, old: core_v1.PodTemplate | None, gates: FeatureGates
 ) -> core_v1.PodTemplate:
-    """Return a PodTemplate without what is not enabled."""
+    """Return a PodTemplate without disabled fields."""
     kept: core_v1.PodTemplate = _enabled_in(obj, old, gates)
     return kept
 
 
 def enabled_job_template(obj: batch_v1.CronJob, old: batch_v1.CronJob | None, gates: FeatureGates) -> batch_v1.CronJob:
-    """Return a cron job without what is not enabled in the pod template of its jobs."""
+    """Return a cron job without the disabled fields of the pod template of its jobs."""
     jobs = obj.spec.job_template
     spec = _enabled_in(jobs.spec, None if old is None else old.spec.job_template.spec, gates)
     if spec is jobs.spec:
@@ -62,7 +63,7 @@ def enabled_job_template(obj: batch_v1.CronJob, old: batch_v1.CronJob | None, ga
 
 
 def _enabled_in(owner: Any, old: Any, gates: FeatureGates) -> Any:
-    """Return something with a pod template without what is not enabled there."""
+    """Return an object without the disabled fields of its pod template."""
     template: core_v1.PodTemplateSpec | None = owner.template
     if template is None:
         return owner
@@ -72,7 +73,7 @@ def _enabled_in(owner: Any, old: Any, gates: FeatureGates) -> Any:
 
 
 def enabled_pod_status(status: core_v1.PodStatus, old: core_v1.PodStatus, gates: FeatureGates) -> core_v1.PodStatus:
-    """The status without what is not enabled."""
+    """Return the status without disabled fields."""
     changes: dict[str, Any] = {}
     closed = _closed(gates)
     for name, empty in closed.fields:
@@ -88,7 +89,8 @@ def enabled_pod_status(status: core_v1.PodStatus, old: core_v1.PodStatus, gates:
 
 
 class _Closed(msgspec.Struct, frozen=True):
-    """Parts of a status that gates close, unless the stored status has them: fields with their empty values, the health
+    """Parts of a status that gates disable, unless the stored status has them: fields with their empty values, the
+    health
     of devices, and its messages."""
 
     fields: tuple[tuple[str, Any], ...]
