@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cathedra.cluster.parts.gctuning import resident_bytes
+from cathedra.memory import resident_bytes
 
 TICK: Final = 0.01
 QUIET: Final = 0.35

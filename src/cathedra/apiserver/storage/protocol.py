@@ -71,6 +71,7 @@ class StoreContent(msgspec.Struct, frozen=True):
 
     revision: int
     records: Iterable[Record]
+    """To be read once: a store may release each record when the next one is read."""
     recent: Sequence[PastWrite] = ()
     """In the order of their revisions."""
     recent_after: int | None = None

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from cathedra.clock import Clock
+from cathedra.memory import resident_bytes, return_freed
 
 YOUNG: Final = 25_000
 """New objects between two collections; 700 in Python's own setting. Some 5 MiB at most wait for theirs."""
@@ -169,7 +169,7 @@ class MemoryWatch:
                 continue
             else:
                 self._collect(1)
-            await asyncio.to_thread(give_back or _return_freed)
+            await asyncio.to_thread(give_back or return_freed)
             self.note()
 
     def _is_later(self) -> bool:
@@ -215,21 +215,3 @@ class MemoryWatch:
     def _note(self, held: int) -> None:
         self._after_young, self._after_full = min(self._after_young, held), min(self._after_full, held)
         self._after_everything = min(self._after_everything, held)
-
-
-def resident_bytes() -> int:
-    """Return the memory of this process in bytes; 0 if the system does not provide it."""
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
-
-
-def _return_freed() -> None:
-    """Give memory that is freed, but between what is not, back to the system, where the C library can."""
-    import ctypes  # start-up time: hardly any process needs it
-
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

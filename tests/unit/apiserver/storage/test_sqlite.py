@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -531,3 +532,24 @@ async def test_rows_of_an_earlier_version_have_no_checksum_and_are_read(tmp_path
     await settled(store, Write("/g/r/b", 2, b"two"))
     await store.close()
     assert await kept(tmp_path / "db") == (2, {"/g/r/a": b"one", "/g/r/b": b"two"})
+
+
+async def test_records_are_released_while_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "RECENT", 0)
+    monkeypatch.setattr(sqlite, "_RELEASED", 1000)
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    for number in range(1, 21):
+        assert await settled(store, Write(f"/g/r/{number}", number, b"x" * 100_000)) is None
+    await store.close()
+    again = SQLiteStorage(tmp_path / "db")
+    tracemalloc.start()
+    try:
+        left = iter((await again.load()).records)
+        whole, _ = tracemalloc.get_traced_memory()
+        assert [next(left).revision for _ in range(15)] == [*range(1, 16)]
+        assert whole - tracemalloc.get_traced_memory()[0] > 1_300_000
+        assert [record.revision for record in left] == [*range(16, 21)]
+    finally:
+        tracemalloc.stop()
+        await again.close()

@@ -17,9 +17,9 @@ from cathedra.cluster.parts.gctuning import (
     MemoryWatch,
     collect,
     collected_by_memory,
-    resident_bytes,
     uncollected,
 )
+from cathedra.memory import resident_bytes
 
 
 class Process:
