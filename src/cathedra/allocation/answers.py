@@ -154,6 +154,13 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
         fitting_now = self._fitting_now()
         return fitting_now is not None and len(fitting_now.fitting) == len(self._nodes)
 
+    @property
+    def none_fit(self) -> bool:
+        """Return True if the claims are known not to fit on any node, without an error of a node. Nothing is
+        computed."""
+        fitting_now = self._fitting_now()
+        return fitting_now is not None and len(fitting_now.refusing) == len(self._nodes)
+
     def fitting(self, places: Sequence[int] | None = None) -> list[int]:
         """Return those of ``places`` on which the claims fit. ``places`` are distinct positions without an error."""
         wanted = range(len(self._nodes)) if places is None else places

@@ -21,6 +21,7 @@ from cathedra.scheduler.profile import FilterCall, Profile
 from cathedra.scheduler.state.cache import Nominations
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import EachNode
 
 FEWEST_NODES = 100
 """Least number of feasible nodes that are searched for."""
@@ -47,6 +48,7 @@ class NodeSearch:
         self._random = random
         self._percentage = percentage
         self._start = 0
+        self._recent = _RecentNodes()
 
     def find(
         self, state: CycleState, pod: PodInfo, excluded: frozenset[str] = frozenset()
@@ -134,12 +136,14 @@ class NodeSearch:
         missing = wanted
         # Results of all nodes are kept from cycle to cycle. They are worth their while unless a few nodes are left.
         whole = count > 1 and 2 * count >= len(state.snapshot.nodes)
-        asked = 0
+        # All of them together if another pod has shown that there is no node: the refusals of all nodes are known.
+        hopeless = whole and not self._nominations.node_of and self._profile.refuses_all(state, pod)
+        asked = count if hopeless else 0
         while left and missing > 0:
             # After a part without a feasible node the next one is twice as large: a pod that fits nowhere would cost
             # one batch of every filter for each tenth of a large cluster.
             asked = min(left, max(missing, FEWEST_NODES) if feasible else max(missing, FEWEST_NODES, 2 * asked))
-            part = _around(nodes, start, asked) if start or asked < count else nodes
+            part = self._recent.around(nodes, start, asked) if start or asked < count else nodes
             filters = self._profile.batch_filters(state, pod, part) if whole else self._profile.filters(state)
             broken = self._pass_part(_Part(part, filters, wanted), feasible, state, pod, diagnosis)
             if broken is not None:
@@ -167,7 +171,13 @@ class NodeSearch:
             return None
         judge = self._judge_with_nominated if nominations else self._profile.filter
         passing = frozenset[NodeInfo]() if nominations else _passing_all(filters, nodes)
-        until, refused = (0, _UNREFUSED) if nominations else _refused_first(filters, nodes)
+        existing = len(state.snapshot.nodes)
+        until, refused = (0, _UNREFUSED) if nominations else _refused_first(filters, nodes, existing)
+        if isinstance(refused, EachNode):
+            # Fast path for a pod like one that fits nowhere.
+            diagnosis.refuse_alike(self._recent.refusals(nodes, refused.value), refused.value)
+            self._profile.count_batch(filters[:until], len(nodes))
+            return None
         if refused and not passing and all(map(refused.__contains__, nodes)):
             # Fast path for a pod that fits nowhere, without a step of Python for each node.
             diagnosis.refuse_all(zip(map(_name_of, nodes), map(refused.__getitem__, nodes), strict=True))
@@ -255,16 +265,51 @@ def _passing_all(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo]) -> Se
     return passing
 
 
-def _refused_first(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo]) -> tuple[int, Mapping[NodeInfo, Status]]:
+def _refused_first(
+    filters: Sequence[FilterCall], nodes: Sequence[NodeInfo], existing: int
+) -> tuple[int, Mapping[NodeInfo, Status]]:
     """Return the refusals of the first filter that refuses any of ``nodes``, if they are known for all of them, and the
-    number of filters that a node passes until then. None of these nodes need be filtered."""
-    asked = frozenset(nodes)
+    number of filters that a node passes until then. None of these nodes need be filtered.
+
+    ``existing`` is the number of all nodes.
+    """
+    asked: frozenset[NodeInfo] | None = None
     for number, call in enumerate(filters, start=1):
         if call.refused:
             return number, call.refused
+        if len(call.passing) == existing:
+            continue
+        if asked is None:
+            asked = frozenset(nodes)
         if not asked <= call.passing:
             break
     return 0, _UNREFUSED
+
+
+class _RecentNodes:
+    """Lists that were made in the last search and serve the next one, if it is on the same nodes."""
+
+    def __init__(self) -> None:
+        self._around: tuple[Sequence[NodeInfo], int, Sequence[NodeInfo]] = ((), 0, ())
+        self._refusals: tuple[Sequence[NodeInfo], Status | None, dict[str, Status]] = ((), None, {})
+
+    def around(self, nodes: Sequence[NodeInfo], start: int, number: int) -> Sequence[NodeInfo]:
+        """Return ``number`` of ``nodes`` from ``start`` on; the first follows the last."""
+        if number < len(nodes):
+            return _around(nodes, start, number)
+        known, place, found = self._around
+        if known is not nodes or place != start:
+            found = _around(nodes, start, number)
+            self._around = nodes, start, found
+        return found
+
+    def refusals(self, nodes: Sequence[NodeInfo], status: Status) -> dict[str, Status]:
+        """Return the names of ``nodes`` with ``status``."""
+        known, shared, found = self._refusals
+        if known is not nodes or shared is not status:
+            found = dict.fromkeys(map(_name_of, nodes), status)
+            self._refusals = nodes, status, found
+        return found
 
 
 def try_out_with_nominated(

@@ -88,6 +88,7 @@ class Profile:
         self._pre_filter = self._at("preFilter", (p for p in self.plugins if isinstance(p, PreFilterPlugin)))
         self._pre_filter_names = tuple(plugin.name for plugin in self._pre_filter)
         self._filter = self._at("filter", (p for p in self.plugins if isinstance(p, FilterPlugin)))
+        self._refusing_all = [one for one in self._filter if type(one).refuses_all is not FilterPlugin.refuses_all]
         self._post_filter = self._at("postFilter", (p for p in self.plugins if isinstance(p, PostFilterPlugin)))
         self._score = self._at("score", (p for p in self.plugins if isinstance(p, ScorePlugin)))
         self._score_names = tuple(plugin.name for plugin in self._score)
@@ -217,6 +218,11 @@ class Profile:
         """Return the filters that take part in this cycle."""
         skipped = state.skipped_filters
         return [FilterCall(plugin, _NONE, _UNREFUSED) for plugin in self._filter if plugin.name not in skipped]
+
+    def refuses_all(self, state: CycleState, pod: PodInfo) -> bool:
+        """Return True if it is known without a computation that some filter refuses every node of the snapshot."""
+        skipped = state.skipped_filters
+        return any(plugin.name not in skipped and plugin.refuses_all(state, pod) for plugin in self._refusing_all)
 
     def batch_filters(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[FilterCall]:
         """Return the filters, each with the results that it can compute for ``nodes`` of the snapshot at once."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import NO_BATCH_RESULT, BatchFilterResult, CycleState, NodePredicate
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode, nodes_to_find
 from cathedra.scheduler.plugins.node_fitness import NodeUnschedulable
@@ -112,6 +113,44 @@ def test_what_is_known_of_many_nodes_at_once_changes_no_search(full: set[int], c
         assert counts[0].evaluations == counts[1].evaluations == counts[2].evaluations
         if isinstance(found, SelectedNode):
             cache.assume(wanted.on(found.node))
+
+
+class Hopeless(Refusing):
+    """Knows after its first refusal of all nodes that it refuses all."""
+
+    knows = False
+
+    def refuses_all(self, state: CycleState, pod: PodInfo) -> bool:
+        return self.knows
+
+    def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
+        if self.knows:
+            status = self.filter(state, pod, nodes[0])
+            assert status is not None
+            return BatchFilterResult(frozenset(), state.snapshot.each(status.of(self.name)))
+        return super().filter_batch(state, pod, nodes)
+
+
+@pytest.mark.parametrize("cordoned", [None, 7])
+def test_a_filter_that_is_known_to_refuse_all_nodes_changes_no_search(cordoned: int | None) -> None:
+    cache = Cache()
+    for index in range(300):
+        cache.set_node(node(f"n{index}", labels={}, pods="0", unschedulable=index == cordoned))
+    hopeless = Hopeless(lambda _: False)
+    counts = [Counts(), Counts()]
+    searches = [
+        NodeSearch(Profile([NodeUnschedulable(), plugin], observer=one), Nominations(), Random(1))
+        for plugin, one in zip((hopeless, OneByOne(lambda _: False)), counts, strict=True)
+    ]
+    for _ in range(4):
+        known, other = (search.find(CycleState(cache.snapshot()), PodInfo(pod("p"))) for search in searches)
+        assert isinstance(known, Diagnosis)
+        assert isinstance(other, Diagnosis)
+        assert list(known.refusals.items()) == list(other.refusals.items())
+        assert known.message() == other.message()
+        assert known.unschedulable_plugins == other.unschedulable_plugins
+        assert counts[0].evaluations == counts[1].evaluations
+        hopeless.knows = True
 
 
 def test_a_search_that_begins_near_the_end_goes_on_at_the_beginning() -> None:

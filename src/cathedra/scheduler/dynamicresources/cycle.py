@@ -95,6 +95,11 @@ class Batch:
         known = self._snapshot.nodes
         return frozenset(map(known.__getitem__, fitting))
 
+    @property
+    def none_fit(self) -> bool:
+        """Return True if the claims are known not to fit on any node. Nothing is computed."""
+        return self._answers.none_fit
+
     def kinds(self, nodes: Collection[NodeInfo]) -> list[int]:
         """A number for each node, which those share that have the same answer."""
         return self._answers.kinds_of(self._places(nodes))

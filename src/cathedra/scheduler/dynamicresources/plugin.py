@@ -252,8 +252,23 @@ class DynamicResources(
 
     # --- for every node
 
+    def refuses_all(self, state: CycleState, pod: PodInfo) -> bool:
+        """Return True if equal claims have been tried on all nodes and fit on none, and nothing has changed since."""
+        cycle: ClaimCycle = state.data[self.name]
+        if cycle.supposed is not None or cycle.placements or cycle.demand is not None:
+            return False
+        if cycle.group is not None and cycle.group.held:
+            # Where pods of the group hold devices, `filter` may find other devices for all of them.
+            return False
+        cycle.batch_nodes = state.snapshot
+        prepared = self._prepared(cycle, frozenset())
+        batch = None if prepared is None else self._batch(cycle, frozenset(), prepared)
+        return batch is not None and batch.none_fit
+
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
         """Allocate for many nodes at once; nodes of one class cost one search."""
+        if self.refuses_all(state, pod):
+            return BatchFilterResult(frozenset(), state.snapshot.each(self._no_fit))
         cycle: ClaimCycle = state.data[self.name]
         cycle.batch_nodes = state.snapshot
         if cycle.supposed is not None:
@@ -430,12 +445,9 @@ class DynamicResources(
     ) -> tuple[Batch, Set[NodeInfo]] | None:
         """Return the results of all nodes, and those of ``nodes`` on which the claims fit; None if nodes are searched
         one by one."""
-        snapshot = cycle.batch_nodes
-        if snapshot is None or cycle.one_by_one:
-            return None
-        batch = cycle.batches.get(resources)
+        batch = DynamicResources._batch(cycle, resources, prepared)
         if batch is None:
-            batch = cycle.batches[resources] = Batch(prepared.among(snapshot.api_nodes()), snapshot)
+            return None
         try:
             return batch, batch.fitting(nodes)
         except FatalError:
@@ -443,6 +455,17 @@ class DynamicResources(
             # one by one.
             cycle.one_by_one = True
             return None
+
+    @staticmethod
+    def _batch(cycle: ClaimCycle, resources: frozenset[str], prepared: PreparedRequests) -> Batch | None:
+        """Return the results of all nodes; None if nodes are searched one by one."""
+        snapshot = cycle.batch_nodes
+        if snapshot is None or cycle.one_by_one:
+            return None
+        batch = cycle.batches.get(resources)
+        if batch is None:
+            batch = cycle.batches[resources] = Batch(prepared.among(snapshot.api_nodes()), snapshot)
+        return batch
 
     def _timed_out(self, node: str) -> Status:
         is_error = self._gates.has(behaviours.FILTER_TIMEOUT_IS_ERROR)

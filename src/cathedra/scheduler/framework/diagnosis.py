@@ -29,20 +29,29 @@ class Diagnosis(msgspec.Struct):
     pending_plugins: set[str] = msgspec.field(default_factory=set)
     _blamed: Status | None = None
     """The last one that was blamed: many nodes in a row give the same refusal."""
+    _shared: Status | None = None
+    """The refusal of all nodes in ``refusals``, if they were entered by `refuse_alike`."""
 
     def refuse(self, node: str, status: Status) -> None:
         """Enter the refusal of one node."""
         self.refusals[node] = status
         if status is not self._blamed:
-            self._blamed = status
+            self._blamed, self._shared = status, None
             self.blame(status)
 
     def refuse_all(self, refusals: Iterable[tuple[str, Status]]) -> None:
         """Enter the refusals of many nodes, most of which share a status."""
         entered = dict(refusals)
         self.refusals.update(entered)
+        self._shared = None
         for status in _distinct(entered.values()):
             self.blame(status)
+
+    def refuse_alike(self, refusals: dict[str, Status], status: Status) -> None:
+        """Enter the refusals of many nodes, each of which is ``status``. ``refusals`` is copied."""
+        self._shared = None if self.refusals else status
+        self.refusals = {**self.refusals, **refusals} if self.refusals else refusals.copy()
+        self.blame(status)
 
     def blame(self, status: Status) -> None:
         """Record the plugin whose events may wake the pod."""
@@ -60,12 +69,12 @@ class Diagnosis(msgspec.Struct):
     def any_has(self, code: Code) -> bool:
         """Return True if some node was refused with ``code``."""
         absent = self.absent is not None and len(self.refusals) < self.nodes and self.absent.code is code
-        return absent or any(status.code is code for status in _distinct(self.refusals.values()))
+        return absent or any(status.code is code for status in self._statuses())
 
     def reasons(self) -> Counter[str]:
         """Return the number of nodes for each reason."""
         counted: Counter[str] = Counter()
-        statuses = _distinct(self.refusals.values())
+        statuses = self._statuses()
         numbers = Counter(map(id, self.refusals.values())) if len(statuses) > 1 else {}
         for status in statuses:
             for reason in status.reasons:
@@ -74,6 +83,9 @@ class Diagnosis(msgspec.Struct):
         if self.absent is not None and missing > 0:
             counted.update(dict.fromkeys(self.absent.reasons, missing))
         return counted
+
+    def _statuses(self) -> Collection[Status]:
+        return _distinct(self.refusals.values()) if self._shared is None else (self._shared,)
 
     def message(self) -> str:
         """One sentence as kube-scheduler forms it: «0/3 nodes are available: 3 cannot allocate all claims. …»."""

@@ -203,6 +203,10 @@ class FilterPlugin(Plugin):
         key = self.name, predicate.key
         return BatchFilterResult(state.snapshot.nodes_that(key, predicate.holds, nodes))
 
+    def refuses_all(self, state: CycleState, pod: PodInfo) -> bool:
+        """Return True if it is known that `filter` refuses every node of the snapshot. Nothing is computed for it."""
+        return False
+
     def passed_beside(self, state: CycleState, trial: CycleState, node: str) -> None:
         """Take over from ``trial`` what was found on ``node`` beside the pods nominated for it: `filter`, which does
         not count them, must not choose what is held for them."""

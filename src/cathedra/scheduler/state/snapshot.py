@@ -246,7 +246,15 @@ class Resources(IncrementalResult):
         self.names = {name for node in self._nodes for name in node.allocatable}
 
 
-F = TypeVar("F", bound=IncrementalResult)
+class EachNode(dict[NodeInfo, V]):
+    """All nodes of a snapshot, each with the same ``value``; not to be changed."""
+
+    def __init__(self, nodes: Iterable[NodeInfo], value: V) -> None:
+        super().__init__(dict.fromkeys(nodes, value))
+        self.value = value
+
+
+F = TypeVar("F", bound=IncrementalResult | EachNode[Any])
 
 MOST_RESULTS: Final = 64
 """Largest number of cached results. When it is exceeded, the cache is cleared."""
@@ -322,6 +330,12 @@ class Snapshot(msgspec.Struct, frozen=True):
             found = self._keep(key, DomainCounts(self.changes, count, self.nodes, self.places))
         found.follow_up()
         return found.sums
+
+    def each(self, value: V) -> EachNode[V]:
+        """Return a mapping from every node to ``value``, which can be hashed."""
+        key = EachNode, value
+        found: EachNode[V] | None = self.incremental.get(key)
+        return self._keep(key, EachNode(self.nodes, value)) if found is None else found
 
     def api_nodes(self) -> tuple[Node, ...]:
         """The nodes as API objects, in the order of ``nodes``: the same tuple as long as none of them changes."""

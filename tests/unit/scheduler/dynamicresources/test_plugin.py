@@ -126,6 +126,22 @@ async def test_a_pod_whose_claim_is_just_being_allocated_for_another_says_so_and
 
 
 @run_with(play)
+async def test_pods_like_one_that_fits_nowhere_are_refused_in_the_same_words_until_a_device_comes(world: World) -> None:
+    await gpus(world, "n1", "n2", "n3")
+    names = [f"p{number}" for number in range(4)]
+    for number, name in enumerate(names):
+        await world.create(claim(f"c{number}", exactly(count=2)), user(name, f"c{number}"))
+    await world.quiet()
+    why = f"0/3 nodes are available: 3 cannot allocate all claims. {NOT_HELPFUL.format(n=3)}"
+    assert [await world.condition(name) for name in names] == [("Unschedulable", why)] * 4
+    await world.create(node("n4"), slice_("n4", 4))
+    await world.quiet()
+    assert sorted([await world.node_of(name) for name in names]) == ["", "", "n4", "n4"]
+    (waiting, _) = [name for name in names if not await world.node_of(name)]
+    assert (await world.condition(waiting))[1].startswith("0/4 nodes are available: 4 cannot allocate all claims.")
+
+
+@run_with(play)
 async def test_no_device_is_given_twice_and_who_got_none_says_why(world: World) -> None:
     await gpus(world, "n1", "n2")
     for index in range(3):

@@ -62,6 +62,26 @@ def test_every_node_is_counted_exactly_once(refusals: dict[str, str], excluded: 
     assert diagnosis.reasons().total() == diagnosis.nodes
 
 
+@given(st.integers(0, 3), st.integers(1, 5), st.integers(0, 3))
+def test_one_refusal_of_many_nodes_counts_as_that_of_each(before: int, alike: int, after: int) -> None:
+    shared, other = unschedulable("x").of("NodePorts"), unresolvable("y").of("DynamicResources")
+    one_by_one, together = Diagnosis(20), Diagnosis(20)
+    names = [f"n{number}" for number in range(before + alike + after)]
+    for place, name in enumerate(names):
+        one_by_one.refuse(name, shared if before <= place < before + alike else other)
+    for name in names[:before]:
+        together.refuse(name, other)
+    given = dict.fromkeys(names[before : before + alike], shared)
+    together.refuse_alike(given, shared)
+    for name in names[before + alike :]:
+        together.refuse(name, other)
+    assert len(given) == alike
+    assert (together.refusals, together.reasons()) == (one_by_one.refusals, one_by_one.reasons())
+    assert together.unschedulable_plugins == one_by_one.unschedulable_plugins
+    for code in Code:
+        assert together.any_has(code) == one_by_one.any_has(code)
+
+
 def test_only_plugins_that_signed_are_blamed() -> None:
     diagnosis = Diagnosis(2)
     diagnosis.refuse("n1", unschedulable("x").of("NodePorts"))
