@@ -19,7 +19,7 @@ import msgspec
 from cathedra.api.core.meta_v1 import KubeObject, StatusDetails
 from cathedra.api.status import StatusError, failure, internal_error, timeout
 from cathedra.apiserver.registry.commitlog import WriteConflict
-from cathedra.apiserver.registry.layout import check_size, stamped
+from cathedra.apiserver.registry.layout import MAX_VALUE, check_size, stamped
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
@@ -53,6 +53,23 @@ class _Awaited(msgspec.Struct, frozen=True, gc=False):
     revision: int
     certain: bool
     since: float
+
+
+class _OwnWrite:
+    """A write of this server that is under way."""
+
+    __slots__ = ("done", "entry", "key", "object", "table", "unlocks", "value")
+
+    def __init__(
+        self, table: Table, key: str, obj: Any, value: bytes | None, done: asyncio.Future[StoredObject], unlocks: bool
+    ) -> None:
+        self.table, self.key, self.object, self.value = table, key, obj, value
+        self.done = done
+        """The future of its caller."""
+        self.unlocks = unlocks
+        """True if its key is unlocked when it ends."""
+        self.entry: StoredObject | None = None
+        """The state that it has come back as on the watch."""
 
 
 class _FencedWrite:
@@ -92,14 +109,17 @@ class SharedCommitLog:
 
     def __init__(self, storage: SharedStorage, tables: Tables) -> None:
         self._storage = storage
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """As in `CommitLog`."""
+        # Tested once: `isinstance` with a protocol reads its members each time.
+        self._fencing = storage if isinstance(storage, FencedStorage) else None
         self._tables = tables
         self._settled = 0
         self._compacted = 0
         self._lost = ""
         """Reason why this server does not follow the store; "" if it does."""
-        self._own: dict[str, tuple[bytes | None, Any, Table, str]] = {}
-        """By storage key: value, object, table and key of this server's write that is under way. It need not be decoded
-        when it comes back."""
+        self._own: dict[str, _OwnWrite] = {}
+        """By storage key: this server's writes that are under way. They need not be decoded when they come back."""
         self._waiting: dict[asyncio.Future[None], _Awaited] = {}
         """In the order in which they began: futures of revisions that have not arrived."""
         self._ticking: asyncio.TimerHandle | None = None
@@ -138,6 +158,7 @@ class SharedCommitLog:
         Raises:
             StorageError: the store cannot be read.
         """
+        self._loop = asyncio.get_running_loop()
         await self._reload()
         self._following = asyncio.create_task(self._follow(), name="store watch")
 
@@ -172,8 +193,9 @@ class SharedCommitLog:
             StatusError: 500, it is too large.
         """
         value = self._tables.layout.write(table.definition, obj)
-        check_size(value)
-        if not fences or not isinstance(self._storage, FencedStorage):
+        if len(value) > MAX_VALUE:
+            check_size(value)
+        if not fences or self._fencing is None:
             return self._write(table, key, obj, value, self._sent(table, key, previous, value))
         order = {fence: self._fence(fence) for fence in fences}
         fenced = _FencedWrite(table, StoredChange(0, StoredObject(key, obj, 0), previous), value)
@@ -227,8 +249,8 @@ class SharedCommitLog:
         Raises:
             StatusError: it contradicts what the other server has written, or that does not arrive here.
         """
-        storage, table = self._storage, fenced.table
-        assert isinstance(storage, FencedStorage)
+        storage, table = self._fencing, fenced.table
+        assert storage is not None
         key, previous = fenced.change.entry.key, fenced.change.previous
         write = partial(storage.write_fenced, table.stored_under + key, fenced.value, expected=_revision(previous))
         try:
@@ -267,60 +289,60 @@ class SharedCommitLog:
         """Follow a write that was sent in this turn of the loop, and unlock its key at the end (``unlocks``). It is
         completed even if the future that is returned is cancelled: the store may have it already."""
         # With callbacks, for a task costs a tenth of a write on the first server's store.
-        loop, storage_key = asyncio.get_running_loop(), table.stored_under + key
-        done: asyncio.Future[StoredObject] = loop.create_future()
+        done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
         # Noted in the turn in which the write is sent: it may come back on the watch before its answer.
-        self._own[storage_key] = (value, obj, table, key)
+        self._own[table.stored_under + key] = own = _OwnWrite(table, key, obj, value, done, unlocks)
         # The loop keeps weak references to tasks only. Without this set a write whose client has left could be
         # collected midway.
         self._tasks.add(writing)
-
-        def answered(_: object) -> None:
-            self._tasks.discard(writing)
-            if writing.cancelled():
-                finish(asyncio.CancelledError(), 0)
-                return
-            error = writing.exception()
-            revision = writing.result() if error is None else error.revision if isinstance(error, Superseded) else 0
-            # The event came back before the answer, which is the rule on the first server's own store.
-            if revision <= self._settled:
-                finish(error, revision)
-                return
-
-            def reached(arriving: asyncio.Future[None]) -> None:
-                # If the write was made, it is durable now; that it comes back only saves the next writer of the object
-                # a conflict. But the loser of a race must not try again before it sees the winner.
-                late = asyncio.CancelledError() if arriving.cancelled() else arriving.exception()
-                finish(error if late is None or error is None else late, revision)
-
-            # A write that was made arrives without being hastened. What superseded one may be a removal, of which the
-            # revision is not known.
-            self._reached(revision, certain=error is None).add_done_callback(reached)
-
-        def finish(error: BaseException | None, revision: int) -> None:
-            # Before the caller continues. A later write of another server with an equal value must be decoded as its
-            # own.
-            del self._own[storage_key]
-            if unlocks:
-                table.end(key)
-            if done.done():
-                return  # the caller was cancelled meanwhile
-            if error is None:
-                found = table.get(key)
-                # The object was written again or removed meanwhile. The caller gets the state of its own write
-                # nevertheless.
-                if found is None or found.revision != revision:
-                    found = StoredObject(key, stamped(obj, revision), revision)
-                done.set_result(found)
-            elif isinstance(error, asyncio.CancelledError):
-                done.cancel()
-            elif isinstance(error, Superseded):
-                done.set_exception(WriteConflict(key))
-            else:
-                done.set_exception(refusal(error) if isinstance(error, StorageError) else error)
-
-        writing.add_done_callback(answered)
+        writing.add_done_callback(partial(self._answered, own))
         return done
+
+    def _answered(self, own: _OwnWrite, writing: asyncio.Future[int]) -> None:
+        self._tasks.discard(writing)
+        if writing.cancelled():
+            self._finish(own, asyncio.CancelledError(), 0)
+            return
+        error = writing.exception()
+        revision = writing.result() if error is None else error.revision if isinstance(error, Superseded) else 0
+        # The event came back before the answer, which is the rule on the first server's own store.
+        if revision <= self._settled:
+            self._finish(own, error, revision)
+            return
+
+        def reached(arriving: asyncio.Future[None]) -> None:
+            # If the write was made, it is durable now; that it comes back only saves the next writer of the object a
+            # conflict. But the loser of a race must not try again before it sees the winner.
+            late = asyncio.CancelledError() if arriving.cancelled() else arriving.exception()
+            self._finish(own, error if late is None or error is None else late, revision)
+
+        # A write that was made arrives without being hastened. What superseded one may be a removal, of which the
+        # revision is not known.
+        self._reached(revision, certain=error is None).add_done_callback(reached)
+
+    def _finish(self, own: _OwnWrite, error: BaseException | None, revision: int) -> None:
+        table, key, done = own.table, own.key, own.done
+        # Before the caller continues. A later write of another server with an equal value must be decoded as its own.
+        del self._own[table.stored_under + key]
+        if own.unlocks:
+            table.end(key)
+        if done.done():
+            return  # the caller was cancelled meanwhile
+        if error is None:
+            found = table.get(key)
+            # The object was written again or removed meanwhile. The caller gets the state of its own write
+            # nevertheless.
+            if found is None or found.revision != revision:
+                found = own.entry
+            if found is None or found.revision != revision:
+                found = StoredObject(key, stamped(own.object, revision), revision)
+            done.set_result(found)
+        elif isinstance(error, asyncio.CancelledError):
+            done.cancel()
+        elif isinstance(error, Superseded):
+            done.set_exception(WriteConflict(key))
+        else:
+            done.set_exception(refusal(error) if isinstance(error, StorageError) else error)
 
     async def _end(self, table: Table, previous: StoredObject, last: Any) -> StoredObject:
         value = self._tables.layout.write(table.definition, last)
@@ -450,17 +472,18 @@ class SharedCommitLog:
     def _enter(self, write: Write) -> None:
         own = self._own.get(write.key)
         # Another server's write with the same value would do no harm: the objects are equal.
-        if own is None or own[0] != write.value:
+        if own is None or own.value != write.value:
             self._tables.take(write, self._tables.locate(write.key))
             return
-        _, obj, table, key = own
-        previous = table.get(key)
+        table, revision, previous = own.table, write.revision, own.table.get(own.key)
         if write.value is not None:
-            entry = self._tables.layout.written(table.definition, key, write.revision, obj, write.value)
-            table.apply(StoredChange(write.revision, entry, previous))
+            entry = self._tables.layout.written(table.definition, own.key, revision, own.object, write.value)
         elif previous is not None:
-            entry = StoredObject(key, stamped(obj, write.revision), write.revision)
-            table.apply(StoredChange(write.revision, entry, previous, deleted=True))
+            entry = StoredObject(own.key, stamped(own.object, revision), revision)
+        else:
+            return
+        own.entry = entry
+        table.apply(StoredChange(revision, entry, previous, deleted=write.value is None))
 
     def _advance(self, revision: int) -> None:
         self._settled = max(self._settled, revision)
