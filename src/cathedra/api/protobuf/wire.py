@@ -30,6 +30,8 @@ def varint(value: int) -> bytes:
     """An integer of 64 bits; a negative one takes ten bytes."""
     if 0 <= value < 128:
         return _ONE_BYTE[value]
+    if 0 < value < 1 << 14:  # most lengths of messages: in two thirds of the time of the loop
+        return bytes((value & 0x7F | 0x80, value >> 7))
     value &= _BITS_64
     out = bytearray()
     while value > 0x7F:

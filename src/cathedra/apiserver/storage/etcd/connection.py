@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote
 import grpc
 import grpc.aio
 
-from cathedra._proto import etcd_pb2_grpc
+from cathedra._proto import etcd_pb2, etcd_pb2_grpc
 from cathedra.apiserver.storage.protocol import StorageError, StoreUnavailable
 from cathedra.clock import Clock
 
@@ -64,6 +64,10 @@ class Stubs:
     """The services of one endpoint."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.transact: Any = channel.unary_unary(
+            "/etcdserverpb.KV/Txn", request_serializer=None, response_deserializer=etcd_pb2.TxnResponse.FromString
+        )
+        """As ``kv.Txn``, for a request that is encoded already."""
         self.kv: Any = etcd_pb2_grpc.KVStub(channel)
         self.lease: Any = etcd_pb2_grpc.LeaseStub(channel)
         self.watch: Any = etcd_pb2_grpc.WatchStub(channel)

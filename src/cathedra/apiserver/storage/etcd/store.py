@@ -27,7 +27,7 @@ import grpc.aio
 
 from cathedra._proto import etcd_pb2 as pb
 from cathedra.apiserver.storage.etcd.connection import EtcdAddress, EtcdConnection
-from cathedra.apiserver.storage.etcd.groupcommit import CREATED, GroupCommit, transaction
+from cathedra.apiserver.storage.etcd.groupcommit import CREATED, GroupCommit, put, transaction
 from cathedra.apiserver.storage.protocol import (
     HistoryLost,
     Record,
@@ -42,6 +42,7 @@ LOG: Final = logging.getLogger(__name__)
 INTERVAL_SECONDS: Final = 300.0
 """Seconds between two rounds of compaction, and the age of the revisions that a round removes."""
 _PAGE: Final = 1000
+_DELETE: Final = pb.Event.DELETE
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
 _REQUIRE_LEADER: Final = (("hasleader", "true"),)
@@ -56,11 +57,11 @@ class EtcdStorage:
     """A `SharedStorage` in etcd v3."""
 
     def __init__(self, address: EtcdAddress, *, clock: Clock, compaction_interval: float = INTERVAL_SECONDS) -> None:
-        self._prefix = f"{address.prefix}/"
+        self._prefix = f"{address.prefix}/".encode()
         self._clock = clock
         self._interval = compaction_interval
         self._connection = EtcdConnection(address, clock, self._left)
-        self._commits = GroupCommit(self._connection)
+        self._commits = GroupCommit(self._connection, self._prefix)
         self._background: tuple[asyncio.Task[None], ...] = ()
         self._nudged = 0
         """Revision of the last known write of the key `_NUDGE`."""
@@ -101,7 +102,7 @@ class EtcdStorage:
         records: list[Record] = []
         # The first page must not choose the revision: kine reports one at which it counted the other pages, and a write
         # between reading and counting would be missing from the page and from the watch that begins after it.
-        start, revision = self._prefix.encode(), await self._write_nudge()
+        start, revision = self._prefix, await self._write_nudge()
         while True:
             request = pb.RangeRequest(key=start, range_end=self._end, limit=_PAGE, revision=revision)
             answer = await self._range(request)
@@ -117,10 +118,9 @@ class EtcdStorage:
         """Write a key with a lease of its own, which is not kept alive: the next call grants another one."""
         lease = await self._connection.call(lambda stubs: stubs.lease.LeaseGrant(pb.LeaseGrantRequest(TTL=seconds)))
         full = self._key(key)
-        put = pb.RequestOp(request_put=pb.PutRequest(key=full, value=value, lease=lease.ID))
         found = (await self._range(pb.RangeRequest(key=full))).kvs
-        request = transaction(full, found[0].mod_revision if found else 0, put)
-        answer = await self._connection.call_once(lambda stubs: stubs.kv.Txn(request))
+        request = transaction(full, found[0].mod_revision if found else CREATED, put(full, value, lease.ID))
+        answer = await self._connection.call_once(lambda stubs: stubs.transact(request))
         if not answer.succeeded:
             raise StorageError(f"{key} was written by another server at this moment")
         return int(answer.header.revision)
@@ -133,18 +133,14 @@ class EtcdStorage:
 
     def write(self, key: str, value: bytes | None, *, expected: int) -> asyncio.Future[int]:
         """As `SharedStorage.write`. Writes of one turn of the loop share transactions."""
-        full = self._key(key)
-        # The first part of the key names the resource or its group, which is as good: `GroupCommit` separates what
-        # could be seen on one watch.
-        return self._commits.write(full, key.partition("/")[0].encode(), value, expected)
+        return self._commits.write(key, value, expected)
 
     def write_fenced(
         self, key: str, value: bytes | None, *, expected: int, fences: Mapping[str, int]
     ) -> asyncio.Future[int]:
         """As `FencedStorage.write_fenced`. kine compares one key in a transaction, so it compares no fences."""
-        full, resource = self._key(key), key.partition("/")[0].encode()
         compared = {self._key(name): revision for name, revision in fences.items()} if self._commits.nests else {}
-        return self._commits.write(full, resource, value, expected, compared)
+        return self._commits.write(key, value, expected, compared)
 
     async def latest(self) -> int:
         """Return the revision of a linearizable read of a key that exists."""
@@ -251,10 +247,9 @@ class EtcdStorage:
     async def _write_nudge(self) -> int:
         """Write the key `_NUDGE`. Return the revision of a write of it that was made during this call."""
         key = self._key(_NUDGE)
-        change = pb.RequestOp(request_put=pb.PutRequest(key=key))
         for first in (True, False):
-            request = transaction(key, self._nudged, change)
-            answer = await self._connection.call_once(lambda stubs: stubs.kv.Txn(request))  # noqa: B023 - called at once
+            request = transaction(key, self._nudged, put(key))
+            answer = await self._connection.call_once(lambda stubs: stubs.transact(request))  # noqa: B023 - called at once
             if answer.succeeded:
                 self._nudged = answer.header.revision
                 break
@@ -273,19 +268,20 @@ class EtcdStorage:
     @property
     def _end(self) -> bytes:
         """The first key after the prefix."""
-        return self._prefix[:-1].encode() + bytes((ord("/") + 1,))
+        return self._prefix[:-1] + bytes((ord("/") + 1,))
 
     def _key(self, name: str) -> bytes:
-        return f"{self._prefix}{name}".encode()
+        return self._prefix + name.encode()
 
     def _name(self, key: bytes) -> str:
-        return key.decode("utf-8", "replace").removeprefix(self._prefix)
+        """Return a key that was read or watched below the prefix without the prefix."""
+        return key[len(self._prefix) :].decode("utf-8", "replace")
 
     def _watch_request(self, start: int) -> pb.WatchRequest:
         create = pb.WatchCreateRequest(
             # Without progress messages a quiet prefix would look outdated, because other users of etcd raise its
             # revision.
-            key=self._prefix.encode(),
+            key=self._prefix,
             range_end=self._end,
             start_revision=start,
             progress_notify=True,
@@ -293,8 +289,8 @@ class EtcdStorage:
         return pb.WatchRequest(create_request=create)
 
     def _written(self, event: Any) -> Write:
-        removed = event.type == pb.Event.DELETE
-        return Write(self._name(event.kv.key), event.kv.mod_revision, None if removed else event.kv.value)
+        kv = event.kv
+        return Write(self._name(kv.key), kv.mod_revision, None if event.type == _DELETE else kv.value)
 
 
 _KEY: Final = b"compact_rev_key"

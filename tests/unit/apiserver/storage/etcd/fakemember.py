@@ -95,6 +95,9 @@ class _Member:
     def hangs(self) -> bool:
         return self.endpoint in self._cluster.hanging
 
+    async def transact(self, request: bytes) -> Any:
+        return await self.Txn(pb.TxnRequest.FromString(request))
+
     async def Txn(self, request: Any) -> Any:  # noqa: N802
         return await self._answered(lambda: self._cluster.transact(request))
 

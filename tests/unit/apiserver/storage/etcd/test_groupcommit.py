@@ -9,7 +9,9 @@ import grpc
 import grpc.aio
 import pytest
 
+from cathedra._proto import etcd_pb2 as pb
 from cathedra.apiserver.storage.etcd import EtcdAddress, EtcdStorage
+from cathedra.apiserver.storage.etcd.groupcommit import deletion, put, transaction
 from cathedra.apiserver.storage.protocol import StorageError, StoreUnavailable, Superseded
 from cathedra.clock import LoopClock, run_virtual
 from tests.unit.apiserver.storage.etcd.fakemember import Cluster
@@ -186,6 +188,21 @@ def test_writes_gather_while_groups_are_under_way() -> None:
     virtual(cluster, test)
 
 
+def test_no_group_is_sent_beside_a_large_one() -> None:
+    cluster = Cluster("m0:1")
+
+    async def test(store: EtcdStorage) -> None:
+        store.shares_revisions = True
+        writes = [store.write(f"pods/a/{number}", b"x", expected=0) for number in range(20)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        writes += [store.write(f"nodes/{number}", b"x", expected=0) for number in range(80)]
+        await asyncio.gather(*writes)
+        assert [len(request.success) for request in cluster.transactions] == [20, 64, 16]
+
+    virtual(cluster, test)
+
+
 def test_closing_ends_writes_that_gather() -> None:
     cluster = Cluster("m0:1")
 
@@ -198,6 +215,20 @@ def test_closing_ends_writes_that_gather() -> None:
         assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
 
     virtual(cluster, test)
+
+
+@pytest.mark.parametrize("length", [0, 1, 127, 128, 16383, 16384, 1_500_000])
+@pytest.mark.parametrize("revision", [0, 1, 127, 128, 2**40])
+def test_transactions_have_protobuf_s_wire_form(length: int, revision: int) -> None:
+    key, value = b"/registry/pods/a/\xc3\xbc", b"x" * length
+    written = pb.RequestOp(request_put=pb.PutRequest(key=key, value=value, lease=revision))
+    removed = pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=key))
+    for change, operation in ((put(key, value, revision), written), (deletion(key), removed)):
+        assert pb.TxnRequest.FromString(transaction(key, revision, change)) == pb.TxnRequest(
+            compare=[pb.Compare(result="EQUAL", target="MOD", key=key, mod_revision=revision)],
+            success=[operation],
+            failure=[pb.RequestOp(request_range=pb.RangeRequest(key=key))],
+        )
 
 
 def test_a_fence_is_compared_and_written_in_the_transaction_of_the_write() -> None:
