@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from itertools import compress, count
+from itertools import compress, count, repeat
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -41,6 +41,8 @@ class PoolLedger(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Holdings in one pool: device name → holdings. Immutable; a change makes a new one."""
 
     holdings: Mapping[str, tuple[Holding, ...]] = msgspec.field(default_factory=dict)
+    has_shares: bool = False
+    """False if no device is held in shares."""
 
 
 NOTHING: Final = PoolLedger()
@@ -68,7 +70,7 @@ class Ledger:
     holdings.
     """
 
-    __slots__ = ("_assumed", "_changelog", "_entered", "_large", "_pools", "_results", "_snapshot")
+    __slots__ = ("_assumed", "_changelog", "_entered", "_large", "_pools", "_results", "_sharing", "_snapshot")
 
     def __init__(self) -> None:
         self._pools: SharedMap[PoolID, PoolLedger] = SharedMap()
@@ -77,6 +79,8 @@ class Ledger:
         self._results: dict[str, tuple[DeviceRequestAllocationResult, ...]] = {}
         """The results from which `_entered` was made: a claim that is added again mostly has the same."""
         self._assumed: set[str] = set()
+        self._sharing: set[PoolID] = set()
+        """Pools in which a share was entered since nothing was held of them."""
         self._changelog: Changelog[DeviceID] = Changelog()
         self._snapshot: LedgerSnapshot | None = None
 
@@ -146,7 +150,7 @@ class Ledger:
         other = Ledger()
         # Shared maps copy on write, so this costs references only.
         other._pools, other._entered, other._assumed = self._pools.copy(), dict(self._entered), set(self._assumed)
-        other._results = dict(self._results)
+        other._results, other._sharing = dict(self._results), set(self._sharing)
         other._large = {pool: holdings.copy() for pool, holdings in self._large.items()}
         return other
 
@@ -190,6 +194,8 @@ class Ledger:
             holdings = changed.get(pool)
             if holdings is None:
                 holdings = changed[pool] = self._changeable(pool)
+            if holding.share_id is not None:
+                self._sharing.add(pool)
             before = holdings.get(device) or ()
             after = (_entered(before, holding) if before else (holding,)) if entering else _left(before, uid)
             if isinstance(holdings, SharedMap):
@@ -221,9 +227,10 @@ class Ledger:
 
     def _set(self, pool: PoolID, holdings: Mapping[str, tuple[Holding, ...]]) -> None:
         if holdings:
-            self._pools.set(pool, PoolLedger(holdings))
+            self._pools.set(pool, PoolLedger(holdings, pool in self._sharing))
         else:
             self._pools.discard(pool)
+            self._sharing.discard(pool)
             self._large.pop(pool, None)
 
 
@@ -286,6 +293,9 @@ class StateKey(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     groups: tuple[Any, ...]
 
 
+_FEW_DEVICES: Final = 64
+"""Devices of a pool up to which the bits of all of them are kept."""
+_ZEROS: Final = repeat(0)
 _name: Final = attrgetter("name")
 _EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
 
@@ -302,7 +312,10 @@ class PoolState:
         # pool of each node are felt by the garbage collector.
         self.capacity: Mapping[int, Mapping[str, int]] = _EMPTY
         held = ledger.holdings
-        if held:
+        if held and len(pool.devices) <= _FEW_DEVICES and not (shares and ledger.has_shares):
+            # Fast path: as usual, every device is held as a whole.
+            self.taken = sum(map(pool.bits.get, held, _ZEROS))
+        elif held:
             dedicated = 0
             capacity: dict[int, dict[str, int]] = {}
             # No loop over the devices that are free: there may be hundreds, and this is done for each allocation.

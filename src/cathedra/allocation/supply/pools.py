@@ -62,6 +62,7 @@ class PoolSupply:
     # One of each is enough: nodes remember more. A dict per pool would be felt by the garbage collector.
     _state: tuple[PoolLedger, bool, PoolState] | None = field(init=False, default=None)
     _project: tuple[Projection, int] | None = field(init=False, default=None)
+    _bits: dict[str, int] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         if any(map(_is_shareable, self.devices)):
@@ -71,6 +72,13 @@ class PoolSupply:
     def trouble(self) -> str:
         """The problem of a pool that is not complete, as the end of «pool … is»."""
         return self.withheld or self.status.value
+
+    @property
+    def bits(self) -> Mapping[str, int]:
+        """The bits of the devices in masks, by their names."""
+        if self._bits is None:
+            self._bits = {record.name: 1 << place for place, record in enumerate(self.devices)}
+        return self._bits
 
     def state(self, ledger: PoolLedger, *, shares: bool) -> PoolState:
         """Return the part that ``ledger`` leaves; the last result is cached. Without ``shares`` every holding is a

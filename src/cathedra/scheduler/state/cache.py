@@ -125,15 +125,15 @@ class Cache:
 
     def _replace(self, pod: Pod, place: str) -> None:
         info = self._nodes[place]
-        old = info.pods[pod.metadata.uid]
-        new = PodInfo(pod)
-        if pod.spec.node_name == place and new.takes_the_same(old):
+        uid = pod.metadata.uid
+        later = info.pods[uid].taking_the_same(pod) if pod.spec.node_name == place else None
+        if later is not None:
             # Most updates of a running pod change its status only. The generation of the node stays, so that results
             # about the node are not computed again for each of them.
-            info.renew(new)
+            info.renew(later)
             return
-        self._take(new.uid)
-        self._put(new)
+        self._take(uid)
+        self._put(PodInfo(pod))
 
     def _take(self, uid: str) -> None:
         name = self._places.pop(uid, None)

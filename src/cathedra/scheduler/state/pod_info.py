@@ -154,13 +154,18 @@ class PodInfo:
         """The pod's priority; none counts as 0."""
         return self.pod.spec.priority or 0
 
-    def takes_the_same(self, other: PodInfo) -> bool:
-        """Return True if both versions of a pod have equal specs and labels, and take equal amounts of the node."""
-        return (
-            (self.pod.spec is other.pod.spec or self.pod.spec == other.pod.spec)
-            and self.pod.metadata.labels == other.pod.metadata.labels
-            and self._sums == other._sums
-        )
+    def taking_the_same(self, pod: Pod) -> PodInfo | None:
+        """Return a later version of the pod; None if it has another spec, other labels, or takes other amounts of the
+        node."""
+        before = self.pod
+        if not (pod.spec is before.spec or pod.spec == before.spec) or pod.metadata.labels != before.metadata.labels:
+            return None
+        later = PodInfo(pod)
+        if pod.status is before.status or not (_reports(later) or _reports(self)):
+            # Everything is derived from spec, labels and reported resources.
+            later.__dict__.update(self.__dict__, pod=pod)
+            return later
+        return later if later._sums == self._sums else None
 
     def on(self, node: str, taken: tuple[NodeAllocatableResourceClaimStatus, ...] = ()) -> PodInfo:
         """Return the pod bound to ``node``, with the amounts ``taken`` that its devices take of the node."""
@@ -193,10 +198,8 @@ class PodInfo:
     def _sums(self) -> _Sums:
         spec = self.pod.spec
         plain = not spec.init_containers and spec.resources is None and not spec.overhead
-        if not plain or (not reports_nothing(self.pod) and any(self.status_resources)):
-            sums = _sums_of(self.pod)
-        else:
-            sums = _plain_sums(*map(_resources, spec.containers))
+        has_only_containers = plain and not _reports(self)
+        sums = _plain_sums(*map(_resources, spec.containers)) if has_only_containers else _sums_of(self.pod)
         # Every pod with a node needs all of them, so they are computed together.
         self.__dict__.update(requests=sums.requests, scoring_requests=sums.scoring, qualified=sums.qualified)
         return sums
@@ -340,6 +343,11 @@ def _states_both(pod: Pod) -> bool:
         if CPU not in requests or MEMORY not in requests:
             return False
     return True
+
+
+def _reports(info: PodInfo) -> bool:
+    """Return True if the pod's status reports resources."""
+    return not reports_nothing(info.pod) and any(info.status_resources)
 
 
 def _taken(pod: Pod) -> tuple[NodeAllocatableResourceClaimStatus, ...]:

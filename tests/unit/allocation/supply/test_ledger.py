@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.allocation import Ledger
-from cathedra.allocation.supply.ledger import NOTHING, StateKey
+from cathedra.allocation.supply.ledger import NOTHING, PoolState, StateKey
 from cathedra.allocation.supply.pools import NodeSupplyCache
 from cathedra.api.resource import ResourceClaim
 from tests.unit.allocation.building import World, claim, device, exactly, held, node, resource_slice
@@ -110,6 +110,22 @@ def test_shares_of_a_device_add_up_by_claim() -> None:
     ledger.add(held(name="h2", shares={"a": {"mem": 3}}))
     consumed = [of.consumed for of in ledger.snapshot().holders("drv", "p", "a")]
     assert consumed == [(("drv/mem", 2 * 10**9),), (("drv/mem", 3 * 10**9),)]
+
+
+@pytest.mark.parametrize("number", [3, 100])
+def test_the_devices_that_are_held_as_a_whole_are_taken_beside_shares_and_without_them(number: int) -> None:
+    names = [f"d{index}" for index in range(number)]
+    world = World([resource_slice(*[device(name) for name in names])], [held("d1", "gone", name="h1")])
+    (pool,) = NodeSupplyCache(world.inventory.snapshot(), world.features).of(node()).usable
+
+    def taken() -> int:
+        return PoolState(pool, world.ledger.snapshot().pool(pool.id), shares=True).taken
+
+    assert taken() == 0b10
+    world.ledger.add(held(name="h2", shares={"d2": {"mem": 2}}))
+    assert taken() == 0b10
+    world.ledger.remove(held(name="h2", shares={"d2": {"mem": 2}}))
+    assert taken() == 0b10
 
 
 @pytest.mark.parametrize("shares", [True, False])

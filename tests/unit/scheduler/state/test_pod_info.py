@@ -88,10 +88,14 @@ def test_devices_that_take_of_the_node_are_counted_where_the_pod_goes() -> None:
 def test_versions_of_a_pod_take_the_same_if_spec_labels_and_amounts_are_equal() -> None:
     info = PodInfo(pod("p", requests={"cpu": "1"}))
     touched: Pod = replace(info.pod, metadata=replace(info.pod.metadata, annotations={"a": "b"}))
-    assert PodInfo(touched).takes_the_same(info)
-    assert not PodInfo(pod("p", requests={"cpu": "2"})).takes_the_same(info)
-    assert not PodInfo(pod("p", requests={"cpu": "1"}, labels={"a": "b"})).takes_the_same(info)
-    assert not info.on("n", (taken("2"),)).takes_the_same(info.on("n"))
+    later = info.taking_the_same(touched)
+    assert later is not None
+    assert later.pod is touched
+    assert later.requests == {"cpu": 1000}
+    assert info.taking_the_same(pod("p", requests={"cpu": "2"})) is None
+    assert info.taking_the_same(pod("p", requests={"cpu": "1"}, labels={"a": "b"})) is None
+    assert info.on("n").taking_the_same(info.on("n", (taken("2"),)).pod) is None
+    assert info.on("n", (taken("2"),)).taking_the_same(info.on("n").pod) is None
 
 
 def test_ports_are_those_of_containers_that_go_on() -> None:
