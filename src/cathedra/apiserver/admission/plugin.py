@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 from weakref import ref
 
 import msgspec
@@ -55,6 +55,18 @@ class AdmissionPlugin:
         """Raise an error, or let the write pass."""
 
 
+class Called(NamedTuple):
+    """The plugins of a chain that handle one write, in order; those that may change its object, and that may refuse
+    it."""
+
+    admitting: Sequence[AdmissionPlugin]
+    validating: Sequence[AdmissionPlugin]
+
+
+NO_PLUGINS: Final = Called((), ())
+"""No plugin handles the write, so that none need be called."""
+
+
 class AdmissionChain:
     """Plugins in order: all may change an object, then all may refuse it."""
 
@@ -79,19 +91,31 @@ class AdmissionChain:
     def _forget(self, _: StoredChange) -> None:
         self._rules = _Rules(self)
 
-    def is_idle(self, call: Call, operation: str) -> bool:
-        """Return True if no plugin handles such a write, so that none need be called."""
-        found = _handlers(self._rules, call.definition, call.subresource, operation)
-        if found.are_certain:
-            return False
-        for position in found.selective:  # noqa: SIM110  # a generator costs as much as the rest
-            if self.plugins[position].handles_user(call.user):
-                return False
-        return True
+    def called(self, call: Call, operation: str) -> Called:
+        """Return the plugins that a write passes."""
+        handlers = _handlers(self._rules, call.definition, call.subresource, operation)
+        plugins, selective = self.plugins, handlers.selective
+        for position in selective:
+            if plugins[position].handles_user(call.user):
+                return self._called_for(handlers, call.user)
+        if handlers.are_certain:
+            admitting, validating = handlers.unselective
+            return Called(admitting(plugins), validating(plugins))
+        return NO_PLUGINS
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
-        """Return the object after every plugin changed it. If a webhook or a policy did, all are called once more."""
-        plugins = self._called(request, ADMIT)
+    def _called_for(self, handlers: _Handlers, user: UserInfo) -> Called:
+        plugins, selective = self.plugins, handlers.selective
+        admitting, validating = (
+            [plugins[place] for place in places if place not in selective or plugins[place].handles_user(user)]
+            for places in handlers.positions
+        )
+        return Called(admitting, validating)
+
+    async def admit(self, request: AdmissionAttributes, called: Called | None = None) -> Any:
+        """Return the object after every plugin changed it. If a webhook or a policy did, all are called once more.
+
+        ``called`` are the plugins of the write, if the caller has them."""
+        plugins = (called or self.called(request.call, request.operation)).admitting
         if not plugins:
             return request.object
         metrics, operation = self.metrics, request.operation
@@ -118,9 +142,9 @@ class AdmissionChain:
                 request = replace(request, object=obj)
         return obj, again
 
-    async def validate(self, request: AdmissionAttributes) -> None:
+    async def validate(self, request: AdmissionAttributes, called: Called | None = None) -> None:
         """Call every plugin that may refuse the write."""
-        plugins = self._called(request, VALIDATE)
+        plugins = (called or self.called(request.call, request.operation)).validating
         if not plugins:
             return
         metrics, operation = self.metrics, request.operation
@@ -134,23 +158,6 @@ class AdmissionChain:
             metrics.step_ended(began, _METHODS[VALIDATE], operation, rejected="true")
             raise
         metrics.step_ended(began, _METHODS[VALIDATE], operation)
-
-    def _called(self, request: AdmissionAttributes, method: int) -> Sequence[AdmissionPlugin]:
-        call = request.call
-        handlers = _handlers(self._rules, call.definition, call.subresource, request.operation)
-        plugins, selective = self.plugins, handlers.selective
-        for position in selective:
-            if plugins[position].handles_user(call.user):
-                return self._of_user(handlers, method, call.user)
-        return handlers.unselective[method](plugins)
-
-    def _of_user(self, handlers: _Handlers, method: int, user: UserInfo) -> Sequence[AdmissionPlugin]:
-        plugins, selective = self.plugins, handlers.selective
-        return [
-            plugins[position]
-            for position in handlers.positions[method]
-            if position not in selective or plugins[position].handles_user(user)
-        ]
 
 
 ADMIT: Final = 0

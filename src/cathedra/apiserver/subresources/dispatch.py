@@ -23,7 +23,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import failure
 from cathedra.api.struct import KubeStruct
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
-from cathedra.apiserver.admission.plugin import AdmissionChain
+from cathedra.apiserver.admission.plugin import NO_PLUGINS, AdmissionChain
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.routes import PODS
 from cathedra.apiserver.subresources.binding import bind
@@ -67,17 +67,19 @@ _HANDLERS: Final[Mapping[tuple[GroupResource, str], Callable[[ServerContext, Cal
 
 
 async def _admitted(server: ServerContext, call: Call, obj: Any) -> Any:
-    obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
-    await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None))
+    called = server.admission.called(call, "CREATE")
+    if called is not NO_PLUGINS:
+        obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None), called)
+        await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None), called)
     return obj
 
 
 def _trusted(server: ServerContext) -> ServerContext:
     # The posted object was admitted; the update of the pod that it causes must not be refused by the same plugins.
-    return msgspec.structs.replace(server, admission=_NO_PLUGINS)
+    return msgspec.structs.replace(server, admission=_EMPTY_CHAIN)
 
 
-_NO_PLUGINS: Final = AdmissionChain(())
+_EMPTY_CHAIN: Final = AdmissionChain(())
 
 
 # --- writes that depend on one object alone -------------------------------------------------------------------------

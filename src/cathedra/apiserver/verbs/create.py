@@ -11,6 +11,7 @@ from cathedra.api.formats import dns_subdomain
 from cathedra.api.status import already_exists, bad_request, failure, invalid
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.plugin import Called
 from cathedra.apiserver.computation import LARGE
 from cathedra.apiserver.ownership.tracking import tracked_converting
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
@@ -66,7 +67,9 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
         call = replace(call, name=named)
     # Defaults come before admission, so plugins and webhooks see a complete object; validation comes after it, so that
     # what they changed is validated too.
-    obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
+    called = server.admission.called(call, "CREATE")
+    if called.admitting:
+        obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None), called)
     strategy, metadata = call.strategy, obj.metadata
     if warnings := strategy.preparation_warnings(obj):
         call.warnings.extend(warnings)
@@ -81,7 +84,7 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
         if call.name != name:
             call = replace(call, name=name)
         try:
-            return await _create_named(server, call, candidate, context)
+            return await _create_named(server, call, candidate, context, called)
         except WriteConflict:
             # A generated name that is taken is no error of the client: another one is generated, as in Kubernetes.
             if named or attempt == NAME_ATTEMPTS - 1:
@@ -105,7 +108,9 @@ def in_namespace(call: Call, obj: Any) -> Any:
     raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
-async def _create_named(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> StoredObject:
+async def _create_named(
+    server: ServerContext, call: Call, obj: Any, context: RequestContext, called: Called
+) -> StoredObject:
     definition, strategy, key = call.definition, call.strategy, call.key
     errors = strategy.validate_access(obj, context)
     errors += validate_new_metadata(definition, obj.metadata, context.gates)
@@ -125,7 +130,8 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
     # of Kubernetes.
     if call.verb != "create":
         server.authorize_creation(call)
-    await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None))
+    if called.validating:
+        await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None), called)
     if obj.metadata.resource_version:
         obj = _without_version(call, obj)
     table = server.table(call)

@@ -12,6 +12,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict, failure, forbidden, not_found
 from cathedra.api.struct import Time, replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.plugin import NO_PLUGINS
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
@@ -51,9 +52,11 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> D
         # Before admission: webhooks are not called for the deletion of another object.
         _check_preconditions(call, options, entry.object.metadata)
         seen = await server.seen_one(call, entry)
-        request = AdmissionAttributes(call, "DELETE", None, seen.object, options)
-        await server.admission.admit(request)
-        await server.admission.validate(request)
+        called = server.admission.called(call, "DELETE")
+        if called is not NO_PLUGINS:
+            request = AdmissionAttributes(call, "DELETE", None, seen.object, options)
+            await server.admission.admit(request, called)
+            await server.admission.validate(request, called)
         # A webhook took its time, and another write came first. The newer state must meet the preconditions too.
         if table.get(call.key) is not entry:
             continue

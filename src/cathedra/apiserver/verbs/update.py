@@ -17,6 +17,7 @@ from cathedra.api.field import ErrorList
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.plugin import NO_PLUGINS
 from cathedra.apiserver.computation import LARGE
 from cathedra.apiserver.ownership.tracking import tracked_converting
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
@@ -142,9 +143,9 @@ class _Proposal(msgspec.Struct, frozen=True, gc=False):
 async def _write(server: ServerContext, call: Call, context: RequestContext, proposal: _Proposal) -> StoredObject:
     table, entry, seen = proposal.table, proposal.entry, proposal.seen
     strategy, old = call.strategy, seen.object
-    wanted, is_free = proposal.wanted, server.admission.is_idle(call, "UPDATE")
-    if not is_free:
-        wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", wanted, old))
+    wanted, called = proposal.wanted, server.admission.called(call, "UPDATE")
+    if called is not NO_PLUGINS:
+        wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", wanted, old), called)
     # The optimistic lock of Kubernetes: an update that was made from another state is refused, and no change of another
     # client is lost.
     if wanted.metadata.resource_version != old.metadata.resource_version:
@@ -166,8 +167,8 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
         raise invalid(call.definition.kept_group, call.definition.kind, call.name, errors)
     if warnings := strategy.warnings(new, old, context):
         call.warnings.extend(warnings)
-    if not is_free:
-        await server.admission.validate(AdmissionAttributes(call, "UPDATE", new, old))
+    if called is not NO_PLUGINS:
+        await server.admission.validate(AdmissionAttributes(call, "UPDATE", new, old), called)
     # A write without a change gets no revision and no event, as in Kubernetes.
     unchanged = new == old
     converts = call.definition.conversion is not None

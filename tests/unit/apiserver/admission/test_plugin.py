@@ -8,7 +8,7 @@ from typing import Any
 
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver import accesscontrol
-from cathedra.apiserver.admission.plugin import AdmissionAttributes, AdmissionChain, AdmissionPlugin
+from cathedra.apiserver.admission.plugin import NO_PLUGINS, AdmissionAttributes, AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.admission.policies.check import PolicyCheck
 from cathedra.apiserver.admission.webhooks.mutating import MutatingWebhooks
 from cathedra.apiserver.authentication.user import UserInfo
@@ -62,10 +62,10 @@ async def test_each_plugin_gets_the_object_of_the_one_before() -> None:
     assert await chain.admit(request("configmaps", "")) == "ab"
 
 
-def test_a_chain_is_idle_if_no_plugin_handles_the_write() -> None:
+def test_a_chain_calls_none_of_its_plugins_if_none_handles_the_write() -> None:
     chain = AdmissionChain([Silent(), OfPods("p")])
-    assert chain.is_idle(request("configmaps", "").call, "CREATE")
-    assert not chain.is_idle(request("pods", "").call, "CREATE")
+    assert chain.called(request("configmaps", "").call, "CREATE") is NO_PLUGINS
+    assert chain.called(request("pods", "").call, "CREATE") is not NO_PLUGINS
 
 
 async def test_a_plugin_of_other_kinds_is_not_called() -> None:
@@ -112,8 +112,8 @@ async def test_a_plugin_that_does_not_handle_a_user_is_not_called() -> None:
     for _ in range(2):
         assert await chain.admit(request("pods", "", "bob")) == "b"
         assert await chain.admit(request("pods", "", "ann")) == ""
-        assert chain.is_idle(request("pods", "", "ann").call, "CREATE")
-        assert not chain.is_idle(request("pods", "", "bob").call, "CREATE")
+        assert chain.called(request("pods", "", "ann").call, "CREATE") is NO_PLUGINS
+        assert chain.called(request("pods", "", "bob").call, "CREATE") is not NO_PLUGINS
 
 
 async def test_handlers_are_found_again_after_a_rule_was_written() -> None:
