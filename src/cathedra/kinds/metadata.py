@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import attrgetter, not_
 from typing import Final, Protocol
 
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
-from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.field import ErrorList, FieldError, FieldPath
 from cathedra.api.formats import (
     Format,
     check,
@@ -23,7 +23,7 @@ from cathedra.api.formats import (
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
 from cathedra.releases import FeatureGates, behaviours
-from cathedra.remembering import remembered
+from cathedra.remembering import IDENTITY, remembered
 
 MAX_ANNOTATIONS: Final = 256 * 1024
 METADATA: Final = FieldPath("metadata")
@@ -82,7 +82,7 @@ def validate_new_metadata(definition: NamedKind, metadata: ObjectMeta, gates: Fe
         errors.forbidden(METADATA.child("namespace"), "not allowed on this type")
     if metadata.generation < 0:
         errors.invalid(METADATA.child("generation"), metadata.generation, "must be greater than or equal to 0")
-    _shared_errors(errors, metadata, gates)
+    errors.extend(_shared_errors(metadata, gates))
     if metadata.finalizers:
         _finalizer_errors(errors, metadata.finalizers)
         _standard_finalizer_errors(errors, metadata.finalizers)
@@ -105,10 +105,9 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, gates: FeatureGa
     cannot change metadata, only the comparisons are made. Only kinds know Kubernetes' own finalizers.
     """
     # Kubernetes runs the same rules two to four times. We run each once and repeat its errors.
-    compared, shared = ErrorList(), ErrorList()
+    compared, shared = ErrorList(), _shared_errors(new, gates)
     if _fixed(new) != _fixed(old) or old.deletion_timestamp is not None or new.generation < old.generation:
         _compare(compared, new, old)
-    _shared_errors(shared, new, gates)
     # Fast path: most changes have no errors and no finalizers.
     if not (compared or shared or new.finalizers):
         return compared
@@ -146,13 +145,28 @@ def _compare(errors: ErrorList, new: ObjectMeta, old: ObjectMeta) -> None:
                 errors.invalid(METADATA.child(name), getattr(new, attribute), "field is immutable")
 
 
-def _shared_errors(errors: ErrorList, metadata: ObjectMeta, gates: FeatureGates) -> None:
-    if metadata.labels:
-        validate_labels(errors, _LABELS, metadata.labels)
-    if metadata.annotations:
-        validate_annotations(errors, _ANNOTATIONS, metadata.annotations)
-    if metadata.owner_references:
-        _owner_errors(errors, metadata.owner_references, requires=gates.has(behaviours.METADATA_REQUIRES_FIELDS))
+def _shared_errors(metadata: ObjectMeta, gates: FeatureGates) -> Sequence[FieldError]:
+    """Return the errors in what new and changed metadata have in common."""
+    labels, annotations, owners = metadata.labels, metadata.annotations, metadata.owner_references
+    if not (labels or annotations or owners):
+        return ()
+    requires = bool(owners) and gates.has(behaviours.METADATA_REQUIRES_FIELDS)
+    return _errors_of(labels, annotations, owners, requires)
+
+
+# An object shares these three with the state before nearly every write.
+@remembered("metadata without errors", key=IDENTITY, size=512, keep=not_)
+def _errors_of(
+    labels: Mapping[str, str], annotations: Mapping[str, str], owners: tuple[OwnerReference, ...], requires: bool
+) -> Sequence[FieldError]:
+    errors = ErrorList()
+    if labels:
+        validate_labels(errors, _LABELS, labels)
+    if annotations:
+        validate_annotations(errors, _ANNOTATIONS, annotations)
+    if owners:
+        _owner_errors(errors, owners, requires=requires)
+    return tuple(errors)
 
 
 def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...], *, requires: bool) -> None:
@@ -250,7 +264,7 @@ def _label_errors(path: FieldPath, labels: Mapping[str, str]) -> ErrorList:
 
 def validate_annotations(errors: ErrorList, path: FieldPath, annotations: Mapping[str, str]) -> None:
     """Validate keys of annotations, and the size of all together."""
-    # Keys are few and remembered each. A memo by object, as that of labels, would not help: each claim has its own.
+    # Keys are few and remembered each.
     for key in sorted(annotations) if len(annotations) > 1 else annotations:
         # Annotation keys may have upper-case letters in their prefix.
         for problem in qualified_name(key.lower()):
