@@ -20,6 +20,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import KubeStruct, json_names, replace
 from cathedra.releases.fields import is_known
+from cathedra.remembering import IDENTITY, remembered
 
 _COMPUTED_SPECS: Final = frozenset({ResourceSlice, ResourceClaim, ResourceClaimTemplate})
 """Kinds whose specs may hold amounts that a program has computed."""
@@ -95,7 +96,9 @@ class _Fittings:
                 if inner := self.of_struct(hint, computed=in_status):
                     nested.append((name, inner.fit))
                     all_absent += [(f"{name}.{path}", default) for path, default in inner.absent]
-                    all_nested += [(f"{name}.{path}", fit) for path, fit in inner.nested]
+                    # A claim shares its spec with its earlier states, and mostly with all claims of a template.
+                    is_shared = kind is ResourceClaim and name == "spec"
+                    all_nested += [(f"{name}.{path}", _of_shared(fit) if is_shared else fit) for path, fit in inner.nested]
             elif (fit := self._value_fitting(hint, in_status)) is not None:
                 nested.append((name, fit))
                 all_nested.append(nested[-1])
@@ -144,6 +147,19 @@ def _of_values(fit: Fit) -> Fit:
         return values
 
     return fit_mapping
+
+
+def _of_shared(fit: Fit) -> Fit:
+    def fit_shared(value: Any) -> Any:
+        return value if _is_kept(fit, value) else fit(value)
+
+    return fit_shared
+
+
+@remembered("api.releasefields.kept", key=IDENTITY, size=256, keep=bool)
+def _is_kept(fit: Fit, value: Any) -> bool:
+    """Return True if the function does not change the value."""
+    return fit(value) is value
 
 
 def _first_pass(absent: list[tuple[str, Any]], nested: list[tuple[str, Fit]], changed: Fit) -> Fit:
