@@ -64,11 +64,14 @@ def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", othe
             return with_entries(new, ())
         entries = ()
     held = held_fields(entries) if entries else []
-    if not held and live is not None:
-        # A client that sends none, or none that can be decoded, leaves them as they are.
-        held = held_fields(live.metadata.managed_fields)
-        if not held:
-            return with_entries(new, ())
+    if not held:
+        if live is not None:
+            # A client that sends none, or none that can be decoded, leaves them as they are.
+            held = held_fields(live.metadata.managed_fields)
+            if not held:
+                return with_entries(new, ())
+        elif not call.subresource and type(shape := _shape_of(call.version.type)) is StructShape:
+            return _tracked_creation(call, new, shape, now)
     manager = Manager(call.field_manager, UPDATE, call.version.api_version, call.subresource)
     # Nearly all managers write in one version, so the comparison in others is made only when it is needed.
     write = ManagedWrite(
@@ -83,6 +86,17 @@ def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", othe
         return new  # validation refuses the list, with Kubernetes' text
 
 
+def _tracked_creation(call: Call, new: Any, shape: StructShape, now: float) -> Any:
+    """Return a new object, which comes without managed fields, with those of its creator."""
+    version = call.version
+    try:
+        fields = created_fields(in_version(version, new), shape, ignored_fields(call))
+    except TypedError:
+        return new  # as in `tracked`
+    manager = Manager(call.field_manager, UPDATE, version.api_version)
+    return with_entries(new, after_creation(manager, fields, Time(now)))
+
+
 def _changes_elsewhere(call: Call, live: Any, new: Any, other: OtherVersions | None, version: str) -> Changes | None:
     return (other or changes_in_versions(call, live))(version, new)
 
@@ -94,10 +108,6 @@ _RESET: Final = (ManagedFieldsEntry(),)
 def _entries_after(call: Call, write: ManagedWrite, held: list[Held], live: Any, new: Any, body: bytes) -> Entries:
     kind = call.version.type
     wanted = new if type(new) is kind else call.version.from_hub(new)
-    if live is None and not held and not call.subresource:
-        shape = _shape_of(kind)
-        if type(shape) is StructShape:
-            return after_creation(write.manager, created_fields(wanted, shape, write.ignored), write.now)
     old = live if live is None or type(live) is kind else call.version.from_hub(live)
     return after_update(held, write, changes_between(call.version, old, wanted, body))
 
