@@ -86,12 +86,15 @@ class DeviceHolders:
             StatusError: 409, another claim holds one of its devices, or they are more than their pool has.
         """
         # No write of the claim is under way now. What is noted is of one that failed.
-        self._under_way.pop(key, None)
+        if self._under_way:
+            self._under_way.pop(key, None)
+        former = None if previous is None else previous.object.status.allocation
+        latter = claim.status.allocation
         # Fast path: most writes of a claim leave its allocation as it is, and then share the object.
-        if claim.status.allocation is (None if previous is None else previous.object.status.allocation):
+        if latter is former or latter is None:
             return ()
-        held = _holding(claim.status.allocation)
-        if not held or (previous is not None and _holding(previous.object.status.allocation) == held):
+        held = _holding(latter)
+        if not held or _holding(former) == held:
             return ()
         for other in self._under_way.keys() - self._claims.under_way.keys():
             del self._under_way[other]  # failed, and the claim was not written again
@@ -167,11 +170,13 @@ class DeviceHolders:
                 yield entry.object
 
     def _claim_changed(self, change: StoredChange) -> None:
-        key = change.entry.key
+        entry, previous = change.entry, change.previous
+        key = entry.key
         # A later write of the claim may be under way soon, with which this note has nothing to do.
-        self._under_way.pop(key, None)
-        former = None if change.previous is None else change.previous.object.status.allocation
-        latter = None if change.deleted else change.entry.object.status.allocation
+        if self._under_way:
+            self._under_way.pop(key, None)
+        former = None if previous is None else previous.object.status.allocation
+        latter = None if change.deleted else entry.object.status.allocation
         # Fast path: most changes of a claim are those of its other fields.
         if former is latter:
             return

@@ -231,9 +231,8 @@ class Table:
     def _drop_oldest(self) -> None:
         """Drop changes beyond the limits. Watchers whose queues still hold them end: a client that reads nothing would
         otherwise keep them in memory."""
-        while len(self._history) > self.history_limit or (
-            self._history_bytes > HISTORY_BYTES and len(self._history) > HISTORY_LEAST
-        ):
+        history, limit = self._history, self.history_limit
+        while (number := len(history)) > limit or (self._history_bytes > HISTORY_BYTES and number > HISTORY_LEAST):
             change = self._drop()
             self._floor = change.revision
             self._dropped_bytes += change.size
@@ -249,8 +248,9 @@ class Table:
     def _drop(self) -> StoredChange:
         change = self._history.popleft()
         self._history_bytes -= change.size
-        for index in self._past.values():
-            index.drop(change)
+        if self._past:
+            for index in self._past.values():
+                index.drop(change)
         return change
 
     def _forget_history(self) -> None:
