@@ -205,6 +205,17 @@ def test_a_status_is_validated_alike_whatever_was_validated_before(
     check_alike([ALLOCATED_ALLOCATIONS, *[replace(old, status=status) for status in statuses]], old)
 
 
+@given(st.lists(variants_of(SOUND), min_size=1, max_size=4))
+def test_a_claim_that_is_freed_is_validated_alike_whatever_was_freed_before(
+    statuses: list[resource.ResourceClaimStatus],
+) -> None:
+    given_ = [ALLOCATED_ALLOCATIONS, *[replace(CLAIM, status=status) for status in statuses]]
+    cold = [found_cold(CLAIM, old) for old in given_]
+    forget()
+    assert [found(CLAIM, old) for old in given_] == cold
+    assert [found(CLAIM, old) for old in given_] == cold
+
+
 @given(st.lists(variants_of(CLAIM.spec), min_size=1, max_size=4))
 def test_a_new_claim_is_validated_alike_whatever_was_validated_before(specs: list[resource.ResourceClaimSpec]) -> None:
     check_alike([replace(CLAIM, spec=spec) for spec in specs], is_new=True)
@@ -312,6 +323,12 @@ def test_allocations_of_one_request_have_one_key() -> None:
 def test_a_key_has_what_rules_may_know_of_a_request(field: str) -> None:
     other = msgspec.structs.replace(WARM, **{field: "other"})
     assert allocation_key(ALLOCATED_ALLOCATIONS, CLAIM, WARM) != allocation_key(ALLOCATED_ALLOCATIONS, CLAIM, other)
+
+
+def test_a_claim_that_is_freed_has_another_key_than_one_that_is_allocated() -> None:
+    freed = allocation_key(CLAIM, ALLOCATED_ALLOCATIONS, WARM)
+    assert freed is not None
+    assert freed != allocation_key(ALLOCATED_ALLOCATIONS, CLAIM, WARM)
 
 
 def many(number: int) -> resource.ResourceClaim:
