@@ -156,7 +156,10 @@ def held_fields(entries: Entries) -> list[Held]:
     return held
 
 
-_identity: Final = attrgetter("manager", "operation", "subresource", "api_version")
+_identity: Final = attrgetter("manager", "operation", "api_version", "subresource")
+"""The fields of an entry that are those of its `Manager`, in order."""
+_api_version: Final = itemgetter(2)
+_entry_of: Final = itemgetter(0)
 
 
 def _decoded(raw: RawJSON) -> FieldSet | None:
@@ -224,13 +227,11 @@ def after_update(held: Sequence[Held], write: ManagedWrite, changes: Changes) ->
     nothing stays the same object.
     """
     manager = write.manager
-    name, version = manager.name, manager.api_version
-    own = WRITER
-    for position, (entry, _) in enumerate(held):
-        if entry.api_version != version:
-            return _after_update_across_versions(held, write, changes)
-        if entry.manager == name and entry.subresource == manager.subresource and entry.operation == manager.operation:
-            own = position
+    held_by = list(map(_identity, map(_entry_of, held)))
+    if not {manager.api_version}.issuperset(map(_api_version, held_by)):
+        return _after_update_across_versions(held, write, changes)
+    mine = msgspec.structs.astuple(manager)
+    own = held_by.index(mine) if mine in held_by else WRITER
     after = _after_update_in_version(held, own, write, changes)
     return _in_order(after if len(after) <= UPDATE_LIMIT else _capped(after))
 
