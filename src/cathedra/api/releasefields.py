@@ -98,7 +98,9 @@ class _Fittings:
                     all_absent += [(f"{name}.{path}", default) for path, default in inner.absent]
                     # A claim shares its spec with its earlier states, and mostly with all claims of a template.
                     is_shared = kind is ResourceClaim and name == "spec"
-                    all_nested += [(f"{name}.{path}", _of_shared(fit) if is_shared else fit) for path, fit in inner.nested]
+                    all_nested += [
+                        (f"{name}.{path}", _of_shared(fit) if is_shared else fit) for path, fit in inner.nested
+                    ]
             elif (fit := self._value_fitting(hint, in_status)) is not None:
                 nested.append((name, fit))
                 all_nested.append(nested[-1])

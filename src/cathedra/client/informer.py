@@ -296,28 +296,28 @@ class Informer(Generic[T]):
     def _put(self, obj: T) -> None:
         if self._transform is not None:
             obj = self._transform(obj)
-        metadata = obj.metadata
-        if self.store.undecodable:
+        metadata, store = obj.metadata, self.store
+        if store.undecodable:
             self._resolve((metadata.namespace, metadata.name), obj)
-        old = self.store.put(obj)
-        if old is not None and old.metadata.uid != metadata.uid:
+        old = store.put(obj)
+        if old is not None:
+            before = old.metadata
+            if before.uid == metadata.uid:
+                # The same state once more, as after a list: handlers have seen it.
+                if before.resource_version == metadata.resource_version:
+                    return
+                for on_update in self._on_update:
+                    try:
+                        on_update(old, obj)
+                    except Exception:
+                        self._handler_failed(obj)
+                return
             # Another object of that name: during the notification that the first is deleted, the store has neither.
             self._remove(old)
-            self.store.put(obj)
-            old = None
-        if old is None:
-            for on_add in self._on_add:
-                try:
-                    on_add(obj)
-                except Exception:
-                    self._handler_failed(obj)
-            return
-        # The same state once more, as after a list: handlers have seen it.
-        if old.metadata.resource_version == metadata.resource_version:
-            return
-        for on_update in self._on_update:
+            store.put(obj)
+        for on_add in self._on_add:
             try:
-                on_update(old, obj)
+                on_add(obj)
             except Exception:
                 self._handler_failed(obj)
 

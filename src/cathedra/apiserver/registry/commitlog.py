@@ -189,15 +189,16 @@ class CommitLog:
         error: StorageError | None,
     ) -> None:
         """End a write that the store has settled."""
+        entry = change.entry
         if error is None:
             self._enter(table, change, write)
-        if waiting := table.under_way.pop(change.entry.key, None):
+        if waiting := table.under_way.pop(entry.key, None):
             wake(waiting)
         # The write itself must not be undone, because the store has it. Only its result has no reader.
         if done.done():
             return  # the caller was cancelled meanwhile
         if error is None:
-            done.set_result(change.entry)
+            done.set_result(entry)
         else:
             done.set_exception(internal_error(str(error)))
 
@@ -206,5 +207,6 @@ class CommitLog:
         # event.
         self._settled = change.revision
         table.apply(change)
-        for follower in self.followers:
-            follower.settled(write, None)
+        if self.followers:
+            for follower in self.followers:
+                follower.settled(write, None)

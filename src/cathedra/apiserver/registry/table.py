@@ -163,12 +163,13 @@ class Table:
             else:
                 self.changed += 1
             self._entries[key] = entry
-        self._history.append(change)
+        history = self._history
+        history.append(change)
         # The last state of a removed object has no encoded form; the one before has about its size.
         change.size = size = entry.size or (0 if change.previous is None else change.previous.size)
         self._history_bytes = size = self._history_bytes + size
         # Two bounds: many small objects would keep decoded structs, few large ones megabytes of JSON.
-        if size > HISTORY_BYTES or len(self._history) > self.history_limit:
+        if size > HISTORY_BYTES or len(history) > self.history_limit:
             self._drop_oldest()
         # Indexes before watchers: a client that reacts to the event must find the server's indexes up to date.
         for observer in self._observers:
@@ -231,8 +232,10 @@ class Table:
     def _drop_oldest(self) -> None:
         """Drop changes beyond the limits. Watchers whose queues still hold them end: a client that reads nothing would
         otherwise keep them in memory."""
-        history, limit = self._history, self.history_limit
-        while (number := len(history)) > limit or (self._history_bytes > HISTORY_BYTES and number > HISTORY_LEAST):
+        history = self._history
+        while len(history) > self.history_limit or (
+            self._history_bytes > HISTORY_BYTES and len(history) > HISTORY_LEAST
+        ):
             change = self._drop()
             self._floor = change.revision
             self._dropped_bytes += change.size
