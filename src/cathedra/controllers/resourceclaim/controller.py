@@ -157,7 +157,10 @@ class ResourceClaimController:
             and old.metadata.owner_references is claim.metadata.owner_references
             and self._pods.synced
         )
-        if not as_before and self._release.may_have_work(claim):
+        if as_before:
+            if old.status is claim.status:
+                return
+        elif self._release.may_have_work(claim):
             self._enqueue_claim(claim)
         # A claim that hundreds of pods share changes with each reservation; only these changes make work for pods.
         allocated = old.status.allocation is None and claim.status.allocation is not None

@@ -352,6 +352,10 @@ class FreeDevices:
     # --- informers
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        # Other changes, such as the finalizer that the scheduler writes itself, change no allocation and cannot make a
+        # waiting pod schedulable.
+        if old is not None and new is not None and old.status is new.status and old.metadata.uid == new.metadata.uid:
+            return
         # A claim that was deleted and created under the same name is another one: what the old one held is free.
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._hold(old, None)
@@ -362,10 +366,6 @@ class FreeDevices:
         # object is never missed.
         if new is not None and new.status.allocation is not before:
             self._hold(new, new.status.allocation)
-        if old is not None and new is not None and old.status is new.status:
-            # Other changes, such as the finalizer that the scheduler writes itself, cannot make a waiting pod
-            # schedulable.
-            return
         action = _ADD if old is None else _DELETE if new is None else _UPDATE
         # After the ledger has changed: a pod that this event wakes is tried with the new state.
         self._notify(ClusterEvent(_CLAIM, action, old, new))
