@@ -158,14 +158,20 @@ class InProcessTransport:
             await asyncio.sleep(0)
         if self._is_shared and not is_compared("create", call.resource, call.subresource):
             await self._server.registry.catch_up()
-        is_stored = not call.subresource and call.definition.group_resource not in REVIEWS
-        return _shown(await self._operations.create(call, _of_release(call, obj) if is_stored else obj), record)
+        if not call.subresource and call.definition.group_resource not in REVIEWS:
+            obj = of_release(obj, self._release)
+            if obj is not asked.body:
+                _note_unfit(call, asked.body)
+        return _shown(await self._operations.create(call, obj), record)
 
     async def _update(self, asked: APICall, record: RequestRecord | None) -> Any:
         call = self._begin(asked, record, namespace=asked.namespace or asked.body.metadata.namespace)
         if self._gives_way:
             await asyncio.sleep(0)
-        return _shown(await self._operations.update(call, _of_release(call, asked.body)), record)
+        obj = of_release(asked.body, self._release)
+        if obj is not asked.body:
+            _note_unfit(call, asked.body)
+        return _shown(await self._operations.update(call, obj), record)
 
     async def _patch(self, asked: APICall, record: RequestRecord | None) -> Any:
         call = self._begin(asked, record)
@@ -291,17 +297,14 @@ def _shown(answer: CallAnswer, record: RequestRecord | None) -> Any:
     return shown
 
 
-def _of_release(call: Call, obj: KubeObject) -> KubeObject:
-    """Return the object without fields that the release does not know, as the decoder does over HTTP.
+def _note_unfit(call: Call, obj: KubeObject) -> None:
+    """Note the fields of an object that the release does not know, as the decoder does over HTTP.
 
     Raises:
         StatusError: 400, it has such fields, and validation is strict.
     """
-    fitted = of_release(obj, call.release)
-    if fitted is not obj:
-        problems = decode_json(type(obj), call.gvk, encode(obj), call.release).problems
-        note_problems(call, problems, partial(unfit, call.gvk))
-    return fitted
+    problems = decode_json(type(obj), call.gvk, encode(obj), call.release).problems
+    note_problems(call, problems, partial(unfit, call.gvk))
 
 
 def _reviewed(ref: ResourceRef[KubeObject], subresource: str) -> tuple[AnyDefinition, VersionDefinition]:

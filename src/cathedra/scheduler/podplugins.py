@@ -71,6 +71,7 @@ class ProfilePlugins:
         self._skipping = [one for one in pre_filters if type(one).skips is not PreFilterPlugin.skips]
         self._with_predicate = [one for one in filters if type(one).predicate is not FilterPlugin.predicate]
         self._scoring_nodes = [one for one in scores if type(one).node_score is not ScorePlugin.node_score]
+        self._unconditional = frozenset([one for one in scores if one.zero_where is None])
         self._may_be_zero = [one for one in scores if type(one).scores_zero is not ScorePlugin.scores_zero]
 
     def for_pod(self, pod: PodInfo) -> PodPlugins:
@@ -89,7 +90,7 @@ class ProfilePlugins:
             predicates=predicates,
             predicate=all_of([(plugin.name, one) for plugin, one in predicates.items()]),
             scores=scores,
-            unconditional=[plugin for plugin in scores if plugin.zero_where is None],
+            unconditional=list(filter(self._unconditional.__contains__, scores)),
             parts=list(parts),
             total=self._sum(parts) if parts else None,
         )

@@ -40,11 +40,10 @@ async def create(server: ServerContext, call: Call, obj: Any) -> StoredObject:
     if metadata is not obj.metadata:
         obj = replace(obj, metadata=metadata)
     context = server.strategy_context(call)
-    obj = (
-        _owned(call, obj, context)
-        if call.size < LARGE
-        else await server.beside_loop(call, partial(_owned, call, obj, context))
-    )
+    if call.size < LARGE:
+        obj = tracked_converting(call, None, call.strategy.default(obj, context), context.now)
+    else:
+        obj = await server.beside_loop(call, partial(_owned, call, obj, context))
     if call.definition.conversion is not None and isinstance(obj, Awaitable):
         obj = await obj
     return await create_defaulted(server, call, obj, context)
