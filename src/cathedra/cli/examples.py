@@ -37,7 +37,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "cathedra demo": (
         ("run the demonstration and remove its cluster", ""),
-        ("keep the cluster, to go on with kubectl", "--keep"),
+        ("keep the cluster, and continue with kubectl", "--keep"),
     ),
     "cathedra down": (
         ("stop the cluster of kubectl's current context", ""),
@@ -142,7 +142,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ),
         ("examine a driver on a node of a cluster, as root, as its kubelet", "--kubeconfig node.conf --node worker-1"),
         (
-            "play two nodes; write the certificate, a page and a badge",
+            "simulate two nodes; write the certificate, a page and a badge",
             "--nodes 2 --html page.html --badge b.svg -- ./my-driver",
         ),
         ("also update from the previous version and back", "--upgrade-from ./my-driver-1.4 -- ./my-driver"),

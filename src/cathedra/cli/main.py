@@ -57,7 +57,7 @@ _PARTS: Final[dict[str, tuple[str, tuple[CommandOption, ...]]]] = {
     "apiserver": ("run an API server alone", SERVER),
     "scheduler": ("run a scheduler alone", (KUBECONFIG, *SCHEDULER, *COMPONENT, *RELEASE)),
     "controller-manager": ("run the controllers alone", (KUBECONFIG, *CONTROLLERS, *COMPONENT, *RELEASE)),
-    "advisor": ("say why pods wait, export what is free, check the scheduler", (KUBECONFIG, *ADVISOR, *COMPONENT)),
+    "advisor": ("explain why pods wait, export free capacity, check the scheduler", (KUBECONFIG, *ADVISOR, *COMPONENT)),
     "node": ("run a node agent alone", (KUBECONFIG, *NODE, *NODE_AGENT, *RELEASE)),
     "driver": (
         "run a driver alone: yours or the example driver",

@@ -87,13 +87,13 @@ ADVISOR: Final = (
         type=int,
         default=300,
         metavar="N",
-        about="largest number of events in a minute; others wait (default 300)",
+        about="maximum number of events in a minute; others wait (default 300)",
     ),
     CommandOption(
         name="--history",
         default="",
         metavar="FILE",
-        about="keep the use of devices in an SQLite file, for kubectl dra usage --history (default: not kept)",
+        about="record the use of devices in an SQLite file, for kubectl dra usage --history (default: not recorded)",
     ),
     CommandOption(
         name="--history-days",
@@ -107,7 +107,7 @@ ADVISOR: Final = (
         type=int,
         default=30,
         metavar="SECONDS",
-        about="raise the alarm for a pod that fits and that the scheduler refuses for so long (default 30)",
+        about="seconds for which the scheduler refuses a pod that fits before the alarm is raised (default 30)",
     ),
     CommandOption(
         name="--answers",
@@ -120,7 +120,7 @@ ADVISOR: Final = (
         type=int,
         default=60,
         metavar="N",
-        about="largest number of questions of one user in a minute (default 60)",
+        about="maximum number of questions of one user in a minute (default 60)",
     ),
     CommandOption(
         name="--kubernetes-version",

@@ -23,15 +23,15 @@ _SHOWN = 40
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
-        "Run clusters of real parts in virtual time, with faults that a seed decides, and check invariants after each "
+        "Run clusters of real parts in virtual time, with faults drawn from a seed, and check invariants after each "
         "write (docs/reliability.md). A failure prints the shortest plan that is found."
     )
     parser.add_argument("--seed", type=int, help="first seed (default: a random one, which is printed)")
     parser.add_argument("--seeds", type=_positive, default=1, metavar="N", help="number of seeds (default 1)")
     parser.add_argument("--hours", type=_hours, default=6.0, help="virtual hours of each seed (default 6)")
     parser.add_argument("--seconds", type=_hours, help="time after which no further seed begins")
-    parser.add_argument("--nodes", type=_positive, help="number of nodes (default: the seed decides)")
-    parser.add_argument("--release", help="Kubernetes release (default: the seed decides)")
+    parser.add_argument("--nodes", type=_positive, help="number of nodes (default: drawn from the seed)")
+    parser.add_argument("--release", help="Kubernetes release (default: drawn from the seed)")
     parser.add_argument(
         "--gates", default="", metavar="GATES", help="feature gates beside the seed's, as A=true,B=false"
     )
@@ -41,7 +41,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sqlite",
         action="store_true",
-        help="use SQLite on a simulated disk as the store of one server, instead of stores that play the contract",
+        help="use SQLite on a simulated disk as the store of one server, instead of simulated stores",
     )
     parser.add_argument(
         "--shrink", type=_hours, default=120.0, metavar="SECONDS", help="time to shorten a failing plan"

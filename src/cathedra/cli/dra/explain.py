@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "subject",
         nargs="*",
         metavar="KIND/NAME",
-        help="pod/NAME, claim/NAME, deployment/NAME, job/NAME …; or KIND NAME …; none: all that waits",
+        help="pod/NAME, claim/NAME, deployment/NAME, job/NAME …; or KIND NAME …; none: everything that is pending",
     )
     parser.add_argument(
         "-f",
@@ -43,7 +43,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="explain these manifests as if they were applied (repeatable)",
     )
     add_namespace(parser, "namespace of the objects (default: the context's)")
-    parser.add_argument("-A", "--all-namespaces", action="store_true", help="explain all that waits in all namespaces")
+    parser.add_argument(
+        "-A", "--all-namespaces", action="store_true", help="explain everything that is pending in all namespaces"
+    )
     parser.add_argument("--node", default="", metavar="NAME", help="consider this node only")
     parser.add_argument(
         "-o", "--output", choices=("text", "json", "yaml"), default="text", help="output format (default text)"

@@ -46,7 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--prefer",
         choices=("fewest", "cheapest"),
         default="fewest",
-        help="the fewest claims, or the least harm: priority, pods that no controller creates again, time of running "
+        help="the fewest claims, or the least disruption: by priority, pods without a controller, and running time "
         "(default: fewest)",
     )
     add_bounds(parser)
@@ -72,14 +72,14 @@ def add_bounds(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=MOST_MOVES,
         metavar="N",
-        help=f"largest number of claims to move (default: {MOST_MOVES})",
+        help=f"maximum number of claims to move (default: {MOST_MOVES})",
     )
     parser.add_argument(
         "--trials",
         type=int,
         default=MOST_TRIALS,
         metavar="N",
-        help=f"largest number of trials, of some 3 ms each (default: {MOST_TRIALS})",
+        help=f"maximum number of trials, of about 3 ms each (default: {MOST_TRIALS})",
     )
 
 

@@ -62,7 +62,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--taint",
         metavar="WHAT=KEY[=VALUE]:EFFECT",
-        help="taint a NODE, or devices: DRIVER/POOL or DRIVER/POOL/DEVICE; with - at the end drop the taint",
+        help="taint a NODE, or devices: DRIVER/POOL or DRIVER/POOL/DEVICE; with - at the end remove the taint",
         **many,
     )
     parser.add_argument(

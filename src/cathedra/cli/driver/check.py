@@ -49,7 +49,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=int,
         choices=(1, 2),
         default=1,
-        help="number of nodes that are played, each with a driver of its own (default: 1)",
+        help="number of simulated nodes, each with a driver of its own (default: 1)",
     )
     parser.add_argument(
         "--upgrade-from", default="", metavar="COMMAND", help="command that starts the driver's previous version"
