@@ -1,4 +1,4 @@
-"""What is measured of a run: pods per second, the scheduler's attempts, processor time, memory."""
+"""Figures of a run: pods per second, the scheduler's attempts, processor time, memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a workload's run yields: each in a process of its own, so that none finds the heap of another."""
+"""Runs of workloads, each in a process of its own, so that none inherits the heap of another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a workload is run: what it needs is made, its pods are created, and those that are bound are counted."""
+"""The run of a workload: its objects are created, then its pods, and bound pods are counted."""
 
 from __future__ import annotations
 

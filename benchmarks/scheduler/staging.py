@@ -1,4 +1,4 @@
-"""Where a workload runs: on a control plane in this process, in processes of its own, or on any cluster."""
+"""Control planes for workloads: in this process, in processes of their own, or any cluster."""
 
 from __future__ import annotations
 

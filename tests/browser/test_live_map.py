@@ -1,4 +1,4 @@
-"""The device map of a running cluster: it follows, remembers, and says when the picture is old."""
+"""The device map of a running cluster: it follows changes, keeps a history, and reports when it is outdated."""
 
 from __future__ import annotations
 

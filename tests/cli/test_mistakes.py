@@ -1,4 +1,4 @@
-"""The likeliest mistakes with each command: exit code 2 and one line that says what to do, piped and on terminals."""
+"""The most likely mistakes with each command: exit code 2 and one line with the remedy, piped and on terminals."""
 
 from __future__ import annotations
 

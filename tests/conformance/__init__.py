@@ -1,1 +1,1 @@
-"""Conformance: the answers of Kubernetes itself, asked again of Cathedra."""
+"""Conformance: recorded requests to Kubernetes, repeated on Cathedra."""

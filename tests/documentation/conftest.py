@@ -1,4 +1,4 @@
-"""What some pages need beside the commands that every page may use."""
+"""Fixtures of pages that need more than the common commands."""
 
 from __future__ import annotations
 

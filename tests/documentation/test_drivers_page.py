@@ -1,4 +1,4 @@
-"""What the page for driver authors lists is what the SDK has."""
+"""The page for driver authors lists the names of the SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about releases says what the tables say."""
+"""The page about releases agrees with the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the files of a release come from."""
+"""Sources of a release's files."""
 
 from __future__ import annotations
 

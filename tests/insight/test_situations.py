@@ -1,4 +1,4 @@
-"""The corpus of broken situations: what is said of each, that changes help, and that versions make no difference."""
+"""The corpus of broken situations: expected explanations, changes that help, and equal results over API versions."""
 
 from __future__ import annotations
 

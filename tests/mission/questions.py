@@ -1,4 +1,4 @@
-"""Questions that the tests of the documents ask of a cluster."""
+"""Queries on a cluster for the tests of the documents."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What an attack must not achieve: one test per hole that was found, and the walk over every route and identity."""
+"""Attacks that must fail: one test for each hole that was found, and the walk over every route and identity."""

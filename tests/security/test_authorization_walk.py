@@ -1,4 +1,4 @@
-"""Every route of the API server, asked as every kind of user: the code of each answer is known and judged."""
+"""Every route of the API server, requested by every kind of user: the code of each response is known and judged."""
 
 from __future__ import annotations
 

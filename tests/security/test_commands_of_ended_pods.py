@@ -1,4 +1,4 @@
-"""What clients start in a container ends with their stream, and at the latest with the container.
+"""Processes that clients start in a container end with their stream, and at the latest with the container.
 
 The container's devices are then given to the next pod.
 """

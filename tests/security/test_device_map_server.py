@@ -1,4 +1,4 @@
-"""What the server of the device map answers, for each path and each kind of client: a row for everything it serves."""
+"""Responses of the device map's server, for each path and each kind of client: a row for each path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client certificate is good for as long as it says, not for as long as a connection that it began."""
+"""A client certificate is valid until it expires, also on a connection that began before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fuzzing once found, and the inputs that it starts from, on every layer that takes bytes from outside."""
+"""Findings and seeds of fuzzing, on every layer that takes bytes from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node learns from the API server's connections to it: nothing that is worth anything elsewhere."""
+"""Connections of the API server to a node reveal nothing that can be used elsewhere."""
 
 from __future__ import annotations
 

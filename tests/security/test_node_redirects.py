@@ -1,4 +1,4 @@
-"""The API server follows no redirect of a node: it would ask, in its own name, whom the node pleases."""
+"""The API server follows no redirect of a node: the node could choose the target of a request in its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets in at a node's own server: no user without a credential, none beyond the rights held."""
+"""Access to a node's own server: no user without a credential, and no request beyond the rights of its user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What creates an object needs the right to create, by whatever verb it is asked for."""
+"""A request that creates an object needs the right to create, whatever its verb."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one user can send does not stall the requests of others: custom resources, expressions, large documents."""
+"""Requests of one user do not stall those of others: custom resources, expressions, large documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Escape sequences in what a user, a driver or a dump says never reach the terminal of the one who looks at it."""
+"""Escape sequences in texts of users, drivers or dumps never reach a terminal."""
 
 from __future__ import annotations
 

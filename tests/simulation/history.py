@@ -1,4 +1,4 @@
-"""What happened, in the order in which the API server committed it, and what must have been true all the time."""
+"""The history of a cluster, in the order of the API server's commits, and the rules that held all the time."""
 
 from __future__ import annotations
 

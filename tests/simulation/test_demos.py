@@ -1,4 +1,4 @@
-"""Every demo of the examples shows what its folder says."""
+"""Every demo of the examples has the result that its folder describes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that sends what it wants: requests of any size, sessions and upgrades that nobody reads.
+"""A client without limits of its own: requests of any size, sessions and upgrades whose data is never read.
 
 Well-behaved clients bound and pace what they send, so the attacks speak HTTP/1.1 over their own sockets.
 """

@@ -1,4 +1,4 @@
-"""A driver on a node that says too much."""
+"""A driver that sends too much to its node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches over HTTP that nobody reads."""
+"""Watches over HTTP whose events are never read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Kubernetes API server promises for one object: the model that the histories of clients are compared with.
+"""A Kubernetes API server's promises for one object: the model to which the histories of clients are compared.
 
 An object is absent, or has a value and a resource version. Writes give it a greater one. A read returns both as they
 are at one moment. Lists are reads of each of their keys. A write whose answer was lost leaves the version unknown.

@@ -1,4 +1,4 @@
-"""What is measured of a cluster's processes from outside, and which of it has grown."""
+"""Figures of a cluster's processes, measured from outside, and the ones that have grown."""
 
 from __future__ import annotations
 

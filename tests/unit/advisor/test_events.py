@@ -1,4 +1,4 @@
-"""Which events are written: each reason once for an object, within the bound, also if events expire."""
+"""Selection of events: each reason once for an object, within the limit, also if events expire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many nodes at once must say what each of them says alone, whatever has happened before."""
+"""Answers for many nodes at once equal those for single nodes, after any history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why not, as data."""
+"""Reasons of refusals, as data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is broken disturbs only who meets it."""
+"""Invalid objects affect only the claims that use them."""
 
 from __future__ import annotations
 

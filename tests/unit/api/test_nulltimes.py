@@ -1,4 +1,4 @@
-"""Metadata without a time of creation, as releases until 1.33 spell it."""
+"""Metadata without a time of creation, in the form of releases until 1.33."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading objects part by part: equal to reading them whole, and the very same parts where the bytes are the same."""
+"""Reading objects part by part equals reading them whole, and equal bytes give the same part."""
 
 from __future__ import annotations
 

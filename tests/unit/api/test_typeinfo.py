@@ -1,4 +1,4 @@
-"""What is known of the built-in types, and which type a Go name means."""
+"""Facts about the built-in types, and the types of Go names."""
 
 from __future__ import annotations
 

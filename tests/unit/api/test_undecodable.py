@@ -1,4 +1,4 @@
-"""What can be read of objects that cannot be decoded."""
+"""The readable part of objects that cannot be decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A primary, and a replica whose line brings nothing until the replica says or asks something."""
+"""A primary, and a replica whose connection delivers nothing until the replica sends something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which API versions are served: a release's defaults, and what the runtime configuration makes of them."""
+"""Served API versions: defaults of a release, and changes by the runtime configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures of connections are told in the words that Go has for them."""
+"""Failures of connections have the texts of Go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What 1.38 changes of the API server's answers."""
+"""Changes of the API server's responses in 1.38."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request asks for, parsed from method and path as Kubernetes parses it (docs/spec/apimachinery.md §1)."""
+"""The parse of a request's method and path, as by Kubernetes (docs/spec/apimachinery.md §1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server does of its own accord while it serves."""
+"""Background work of a server."""
 
 from __future__ import annotations
 

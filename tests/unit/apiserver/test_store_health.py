@@ -1,4 +1,4 @@
-"""What requests and health checks show while the store's writer is down, and after it is back."""
+"""Requests and health checks while the store's writer is down, and after it is back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers of requests: pairs in order, with what is asked of them in every one."""
+"""Headers of requests: pairs in order, and lookups of single headers."""
 
 from __future__ import annotations
 

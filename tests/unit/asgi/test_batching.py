@@ -1,4 +1,4 @@
-"""What is written in one turn of the loop goes out together, and one connection does not keep the others."""
+"""Writes of one turn of the loop are sent together, and a slow connection does not delay the others."""
 
 from __future__ import annotations
 

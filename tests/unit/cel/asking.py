@@ -1,4 +1,4 @@
-"""Short ways to ask about an expression, for the tests of this package."""
+"""Shortcuts to evaluate an expression, for the tests of this package."""
 
 from __future__ import annotations
 

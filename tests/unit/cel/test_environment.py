@@ -1,4 +1,4 @@
-"""What may be mentioned."""
+"""Names that expressions may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fields are written in expressions."""
+"""Names of fields in expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selectors: compiled once, asked often, validated as by the API server."""
+"""Selectors: compiled once, evaluated often, validated as by the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests for certificates: what they ask for, and what an authority makes of them."""
+"""Requests for certificates, and their signing by an authority."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which claim of a template counts as the pod's."""
+"""Recognition of the claim that was made for a pod from a template."""
 
 from __future__ import annotations
 

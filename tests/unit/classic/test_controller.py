@@ -1,4 +1,4 @@
-"""A driver's controller: what it asks the driver, and what it writes (docs/spec/driver-sdk.md §16)."""
+"""A driver's controller: calls to the driver, and writes (docs/spec/driver-sdk.md §16)."""
 
 from __future__ import annotations
 

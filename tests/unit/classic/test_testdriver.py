@@ -1,4 +1,4 @@
-"""What a test driver has given away, and what is left."""
+"""Allocations of a test driver, and the resources that are left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command answers to wrong calls: one readable line, exit code 2, nothing done."""
+"""Wrong calls of the command: one readable line, exit code 2, no effect."""
 
 from __future__ import annotations
 

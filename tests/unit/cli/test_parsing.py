@@ -1,4 +1,4 @@
-"""Wrong calls: one line that says what is wrong and what was probably meant."""
+"""Wrong calls: one line with the error and the probable intention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client answers the same verbs for the same resource, whatever was asked for before."""
+"""A client returns the same verbs for the same resource, independent of earlier calls."""
 
 from __future__ import annotations
 

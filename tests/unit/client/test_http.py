@@ -1,4 +1,4 @@
-"""The HTTP transport, against a server that answers what the test tells it to."""
+"""The HTTP transport, against a server with scripted responses."""
 
 from __future__ import annotations
 

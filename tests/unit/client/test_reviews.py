@@ -1,4 +1,4 @@
-"""Whose request it is: certificates, reviewed tokens, and how long an answer is believed."""
+"""The user of a request: certificates, reviewed tokens, and the lifetime of cached reviews."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A token is asked for when it is needed and used for nine tenths of its life; an account that is missing is made."""
+"""A token is requested when it is needed and used for nine tenths of its validity; a missing account is created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What installs a driver: valid for an API server, and leading to the same driver everywhere."""
+"""Manifests that install a driver: valid for an API server, and for the same driver everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a start of a cluster loads: libraries that only some clusters need come with the first use."""
+"""Imports at the start of a cluster: libraries that only some clusters need are imported at their first use."""
 
 from __future__ import annotations
 

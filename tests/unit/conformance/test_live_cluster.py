@@ -1,4 +1,4 @@
-"""Scenarios on a cluster that goes on living: what is asked before them, and what is left after."""
+"""Scenarios on a running cluster: preconditions, and objects that are left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a snapshot shows of objects, and how names, uids and times are written in it."""
+"""The content of a snapshot, and the form of names, UIDs and times in it."""
 
 from __future__ import annotations
 

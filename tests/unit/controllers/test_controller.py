@@ -1,4 +1,4 @@
-"""What every controller is given."""
+"""The base of every controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects go when their owners go, in the order that was asked for."""
+"""Objects are deleted with their owners, in the requested order."""
 
 from __future__ import annotations
 

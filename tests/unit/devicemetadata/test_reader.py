@@ -1,4 +1,4 @@
-"""What a program in a container learns from the files its drivers wrote."""
+"""Reading the metadata files of drivers in a container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a device sits in the machine, in words that all drivers share (docs/spec/driver-sdk.md §13)."""
+"""The position of a device in the machine, by attributes that all drivers share (docs/spec/driver-sdk.md §13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the SDK raises."""
+"""Exceptions of the SDK."""
 
 from __future__ import annotations
 

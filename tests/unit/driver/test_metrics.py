@@ -1,4 +1,4 @@
-"""What a driver counts."""
+"""Metrics of a driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a driver's author sees of it."""
+"""Progress lines of a driver."""
 
 from __future__ import annotations
 

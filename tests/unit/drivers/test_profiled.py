@@ -1,4 +1,4 @@
-"""Drivers of profiles: what they publish is what the profile says, and containers learn what they were given."""
+"""Drivers of profiles: they publish the devices of the profile, and containers get their variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel says when hardware comes and goes."""
+"""The kernel's events when hardware is added or removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hostile dump brings along is bounded, and every answer names what was left out."""
+"""Hostile dumps are bounded, and every answer names the parts that were left out."""
 
 from __future__ import annotations
 

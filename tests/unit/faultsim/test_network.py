@@ -1,4 +1,4 @@
-"""Connections of parts: who is cut off, which faults strike, and clocks that are wrong."""
+"""Connections of parts: partitions, faults of messages, and clock jumps."""
 
 from __future__ import annotations
 

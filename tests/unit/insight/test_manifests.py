@@ -1,4 +1,4 @@
-"""YAML with places: nodes say where they stand, in every style."""
+"""YAML with positions: nodes have their line and column, in every style."""
 
 from __future__ import annotations
 

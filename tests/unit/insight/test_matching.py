@@ -1,4 +1,4 @@
-"""Which devices a selector selects, on which it fails, and which it nearly selects."""
+"""Devices that a selector selects, on which it fails, and which it nearly selects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be decoded, in a dump or on a server: named, never taken for absent, and no end to anything else."""
+"""Objects that cannot be decoded, in a dump or on a server: named, never treated as absent."""
 
 from __future__ import annotations
 

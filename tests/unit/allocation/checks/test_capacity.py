@@ -1,4 +1,4 @@
-"""What a request takes of a device."""
+"""The consumption of a device by a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters of which devices take what requests ask of a capacity (KEP-5941)."""
+"""Counters of which devices consume the requested amounts of a capacity (KEP-5941)."""
 
 from __future__ import annotations
 

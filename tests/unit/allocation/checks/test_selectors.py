@@ -1,4 +1,4 @@
-"""Which attributes selectors look at."""
+"""The attributes that selectors read."""
 
 from __future__ import annotations
 

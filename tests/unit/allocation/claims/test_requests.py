@@ -1,4 +1,4 @@
-"""What claims ask for, taken apart once."""
+"""Requests of claims, parsed once."""
 
 from __future__ import annotations
 

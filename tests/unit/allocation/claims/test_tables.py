@@ -1,4 +1,4 @@
-"""What is known about devices before a search."""
+"""Facts about devices that are computed before a search."""
 
 from __future__ import annotations
 

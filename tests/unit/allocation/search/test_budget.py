@@ -1,4 +1,4 @@
-"""How long a search may take."""
+"""Limits of states and time of a search."""
 
 from __future__ import annotations
 

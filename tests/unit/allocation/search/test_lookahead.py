@@ -1,4 +1,4 @@
-"""Which requests can be judged apart."""
+"""Requests that can be judged independently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What placements have used up."""
+"""Consumption by placements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices and requests that no test tells apart."""
+"""Interchangeable devices and requests."""
 
 from __future__ import annotations
 

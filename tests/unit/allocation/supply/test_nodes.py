@@ -1,4 +1,4 @@
-"""Whether a slice can be used from a node."""
+"""Reachability of slices from a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node sees of pools."""
+"""The pools of a node."""
 
 from __future__ import annotations
 

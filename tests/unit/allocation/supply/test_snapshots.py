@@ -1,4 +1,4 @@
-"""What has changed since a mark."""
+"""Changes since a mark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be decoded is never taken for absent where devices are given out."""
+"""Objects that cannot be decoded are never treated as absent by the allocator."""
 
 from __future__ import annotations
 

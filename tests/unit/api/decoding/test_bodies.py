@@ -1,4 +1,4 @@
-"""Bodies become objects; what is wrong with them is told in Kubernetes' words."""
+"""Decoding of bodies, with Kubernetes' error texts."""
 
 from __future__ import annotations
 

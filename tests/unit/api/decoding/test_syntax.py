@@ -1,4 +1,4 @@
-"""Broken JSON is told from sound JSON, in the words of Go's decoder, however large it is."""
+"""Invalid JSON is reported with the texts of Go's decoder, whatever its size."""
 
 from __future__ import annotations
 

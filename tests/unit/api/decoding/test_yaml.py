@@ -1,4 +1,4 @@
-"""YAML becomes the values that Kubernetes' YAML library makes of it, within a budget."""
+"""YAML is decoded to the values of Kubernetes' YAML library, within a budget."""
 
 from __future__ import annotations
 

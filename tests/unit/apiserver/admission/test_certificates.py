@@ -1,4 +1,4 @@
-"""Who may approve and sign requests for certificates."""
+"""Rights to approve and sign requests for certificates."""
 
 from __future__ import annotations
 

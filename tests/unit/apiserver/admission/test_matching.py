@@ -1,4 +1,4 @@
-"""Which requests a policy or webhook is about."""
+"""Selection of requests by policies and webhooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node may write of itself and its pods."""
+"""Writes of a node to its own objects and its pods."""
 
 from __future__ import annotations
 

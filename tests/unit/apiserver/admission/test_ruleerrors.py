@@ -1,4 +1,4 @@
-"""What is wrong with rules of webhooks and policies."""
+"""Errors in rules of webhooks and policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: whose they are, for whom, and until when."""
+"""Tokens of service accounts: user, audience and expiry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose requests need not be asked about one by one."""
+"""Users whose requests need not be authorized one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules allow, and which rules cover others."""
+"""Permissions of rules, and rules that cover others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles and bindings decide; changes of them count at once; rights are handed out only by users who hold them."""
+"""Roles and bindings decide, changes take effect at once, and users grant only rights that they hold."""
 
 from __future__ import annotations
 

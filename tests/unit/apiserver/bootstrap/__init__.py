@@ -1,1 +1,1 @@
-"""What a cluster holds before the first request."""
+"""The objects of a cluster before the first request."""

@@ -1,4 +1,4 @@
-"""APIService objects: local ones come and go with what is served, others say whether they answer."""
+"""APIService objects: local ones follow the served versions, others report their availability."""
 
 from __future__ import annotations
 

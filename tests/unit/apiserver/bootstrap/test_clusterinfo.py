@@ -1,4 +1,4 @@
-"""What is told of the cluster to those who want to join it."""
+"""The public information for nodes that join a cluster."""
 
 from __future__ import annotations
 

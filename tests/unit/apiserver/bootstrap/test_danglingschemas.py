@@ -1,4 +1,4 @@
-"""Whether a flow schema's priority level is there, as its status says."""
+"""The status of a flow schema reports if its priority level exists."""
 
 from __future__ import annotations
 

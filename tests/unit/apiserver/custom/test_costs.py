@@ -1,4 +1,4 @@
-"""How large values can get by their schema, and what rules may cost."""
+"""Largest sizes of values by their schema, and cost limits of rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps a definition from being accepted."""
+"""Errors for which a definition is not accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schema says of a value, in Kubernetes' words."""
+"""Validation of values by a schema, with Kubernetes' texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``metrics.k8s.io``: figures of nodes and pods, as their nodes tell them."""
+"""``metrics.k8s.io``: figures of nodes and pods, as reported by their nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does not fit the shape of a kind, as structured merge words it."""
+"""Errors of values that do not match the schema of a kind, with the texts of structured merge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields that a patch says twice are named, wherever they stand."""
+"""Repeated fields of a patch are named, at any depth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strategic merge patch: lists merge by key, directives say more, and what cannot be merged is told apart."""
+"""Strategic merge patch: lists merge by key, directives, and the errors of what cannot be merged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a primary has acknowledged, at a replica that has not heard of it yet."""
+"""Requests at a replica that has not received the latest writes of its primary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which objects a list or watch is about."""
+"""Selection of objects for lists and watches."""
 
 from __future__ import annotations
 

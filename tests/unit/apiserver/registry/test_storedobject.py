@@ -1,4 +1,4 @@
-"""Objects that came as bytes: they are read when they are asked for, and share what they have in common."""
+"""Stored objects are decoded when they are first read, and share equal parts."""
 
 from __future__ import annotations
 

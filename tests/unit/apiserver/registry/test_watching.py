@@ -1,4 +1,4 @@
-"""What watchers with different selections see of one change."""
+"""Events of one change for watchers with different selections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What verbs and strategies know of the server."""
+"""The context of verbs and strategies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one call costs."""
+"""The cost of one call."""
 
 from __future__ import annotations
 

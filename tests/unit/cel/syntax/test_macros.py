@@ -1,4 +1,4 @@
-"""What macros become, and what they give."""
+"""The expansion of macros, and their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims of 1.31 from the queue to the binding and back, whoever allocates them (docs/spec/scheduling.md §18)."""
+"""Claims of 1.31 from the queue to the binding and back, with each allocator (docs/spec/scheduling.md §18)."""
 
 from __future__ import annotations
 

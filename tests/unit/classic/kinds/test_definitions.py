@@ -1,4 +1,4 @@
-"""What kubectl shows of classic kinds: docs/spec/api.md §7.3."""
+"""Columns of classic kinds in kubectl: docs/spec/api.md §7.3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which drivers kubelets until 1.31 let in, and what they said to the others."""
+"""Registration of drivers at kubelets until 1.31, and the texts of refusals."""
 
 from __future__ import annotations
 

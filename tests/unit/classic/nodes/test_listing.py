@@ -1,4 +1,4 @@
-"""What drivers of 1.30 list becomes ResourceSlices: docs/spec/protocols.md §6."""
+"""Resources that drivers of 1.30 list become ResourceSlices: docs/spec/protocols.md §6."""
 
 from __future__ import annotations
 

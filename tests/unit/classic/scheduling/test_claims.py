@@ -1,4 +1,4 @@
-"""What is said of a pod whose claims are not there, in the words of each release."""
+"""Messages for pods with missing claims, with the texts of each release."""
 
 from __future__ import annotations
 

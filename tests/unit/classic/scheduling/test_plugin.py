@@ -1,4 +1,4 @@
-"""What the scheduler of 1.30 may give out beside claims that cannot be decoded."""
+"""Allocation by the scheduler of 1.30 beside claims that cannot be decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cluster a command means, and the contexts and links of clusters outside of the state directory."""
+"""The cluster that a command uses, and the contexts and links of clusters outside the state directory."""
 
 from __future__ import annotations
 

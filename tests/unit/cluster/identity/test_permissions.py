@@ -1,4 +1,4 @@
-"""What the API server's user at nodes may do there, and that it may do nothing else."""
+"""The rights of the API server's user at nodes."""
 
 from __future__ import annotations
 

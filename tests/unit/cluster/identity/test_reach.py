@@ -1,4 +1,4 @@
-"""Where an API server listens, and what others are told."""
+"""The listening address of an API server, and the address that it advertises."""
 
 from __future__ import annotations
 

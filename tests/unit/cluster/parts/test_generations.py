@@ -1,4 +1,4 @@
-"""What the time of a release has of its own."""
+"""Parts that depend on the generation of a release."""
 
 from __future__ import annotations
 

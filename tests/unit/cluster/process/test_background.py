@@ -1,4 +1,4 @@
-"""What a cluster that could not start said last."""
+"""The last lines of a cluster that could not start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Health is told to everyone, metrics to those whom the API server lets read them."""
+"""Health is public, metrics are for users with the right to read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port on which a node agent or a driver tells how it is."""
+"""The port for the health of a node agent or a driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program that is asked to end cleans up, whichever signal asks."""
+"""A program cleans up when any ending signal arrives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs of the classic test driver, in this process: what they say, and that they end when they are told to."""
+"""The programs of the classic test driver, in this process: their output, and their end by a signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts in processes of their own: what they are told."""
+"""Configuration of parts in processes of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the lease of a fabric driver's controllers is."""
+"""The namespace of the lease of a fabric driver's controllers."""
 
 from __future__ import annotations
 

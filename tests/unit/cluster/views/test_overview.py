@@ -1,4 +1,4 @@
-"""The state of each device: who holds it, or what keeps claims from it."""
+"""The state of each device: its holder, or the obstacle for claims."""
 
 from __future__ import annotations
 

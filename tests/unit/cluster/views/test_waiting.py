@@ -1,4 +1,4 @@
-"""Why a pod waits, from the claims, the allocator, the scheduler or the node."""
+"""The reason why a pod waits, by the claims, the allocator, the scheduler or the node."""
 
 from __future__ import annotations
 

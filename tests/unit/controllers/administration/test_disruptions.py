@@ -1,4 +1,4 @@
-"""How many pods of a budget may go."""
+"""The number of pods of a budget that may be evicted."""
 
 from __future__ import annotations
 

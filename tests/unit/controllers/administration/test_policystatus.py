@@ -1,4 +1,4 @@
-"""What the status of a validating admission policy tells of its expressions."""
+"""Warnings about expressions in the status of a validating admission policy."""
 
 from __future__ import annotations
 

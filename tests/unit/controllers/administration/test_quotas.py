@@ -1,4 +1,4 @@
-"""Aggregated roles are filled, quotas recounted, deleted pod groups let go."""
+"""Aggregated roles are filled, quotas recounted, deleted pod groups released."""
 
 from __future__ import annotations
 

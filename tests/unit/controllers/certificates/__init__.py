@@ -1,1 +1,1 @@
-"""Certificates that are asked for through the API."""
+"""Certificates that are requested through the API."""

@@ -1,4 +1,4 @@
-"""Pods leave bad devices when their tolerations say so."""
+"""Pods are evicted from tainted devices as their tolerations require."""
 
 from __future__ import annotations
 

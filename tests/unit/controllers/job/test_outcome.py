@@ -1,4 +1,4 @@
-"""When a job is over, and how."""
+"""The end of a job, and its outcome."""
 
 from __future__ import annotations
 

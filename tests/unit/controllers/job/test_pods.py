@@ -1,4 +1,4 @@
-"""The pods of a job: how they are made, and what they say."""
+"""The pods of a job: their creation and their outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a deployment reads off its replica sets, and how it sizes them."""
+"""Status and sizes of a deployment's replica sets."""
 
 from __future__ import annotations
 

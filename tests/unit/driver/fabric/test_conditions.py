@@ -1,4 +1,4 @@
-"""What the status of a claim says of devices that are waited for."""
+"""Conditions of pending devices in the status of a claim."""
 
 from __future__ import annotations
 

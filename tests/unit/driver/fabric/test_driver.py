@@ -1,4 +1,4 @@
-"""What the author of a fabric driver need not write."""
+"""Defaults of a fabric driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a driver says about its devices in the status of a claim."""
+"""Reports of a driver about its devices in the status of a claim."""
 
 from __future__ import annotations
 

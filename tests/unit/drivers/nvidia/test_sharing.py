@@ -1,4 +1,4 @@
-"""GPUs and partitions are shared as claims ask, by NVIDIA's own programs, and as they were afterwards."""
+"""Sharing of GPUs and partitions as claims request it, by NVIDIA's own programs, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extended resources become claims, in every sort of workload, and what is guessed is said."""
+"""Extended resources become claims, in every kind of workload, with notes on guesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of devices are well-formed, to scale, and of the width that is asked for."""
+"""Pictures of devices are well-formed, to scale, and of the requested width."""
 
 from __future__ import annotations
 

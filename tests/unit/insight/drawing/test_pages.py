@@ -1,4 +1,4 @@
-"""Pages of reports say what the command says, run nothing, and load nothing."""
+"""Pages of reports have the content of the command, run no script, and load nothing."""
 
 from __future__ import annotations
 

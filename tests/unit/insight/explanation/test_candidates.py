@@ -1,4 +1,4 @@
-"""Proposals are few, however much is asked for."""
+"""Proposals are few, however much is requested."""
 
 from __future__ import annotations
 

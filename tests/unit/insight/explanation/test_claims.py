@@ -1,4 +1,4 @@
-"""Claims as kubectl shows them, and what their devices say of themselves."""
+"""Claims as in kubectl, with the conditions of their devices."""
 
 from __future__ import annotations
 

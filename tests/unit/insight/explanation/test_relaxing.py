@@ -1,4 +1,4 @@
-"""Selectors that ask for less, the smallest changes first."""
+"""Relaxed selectors, the smallest changes first."""
 
 from __future__ import annotations
 

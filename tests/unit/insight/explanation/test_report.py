@@ -1,4 +1,4 @@
-"""What a whole answer says of its parts."""
+"""The summary of an answer with several parts."""
 
 from __future__ import annotations
 

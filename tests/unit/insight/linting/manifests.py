@@ -1,4 +1,4 @@
-"""Small manifests, each with one thing to look at."""
+"""Small manifests, each for one finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lint reads, where findings are, and what comments allow."""
+"""Input of lint, positions of findings, and exceptions by comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lint says of an object is what the API server says of it."""
+"""Findings of lint about an object equal the errors of the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A state with devices that differ, for expressions to tell apart."""
+"""A state with devices that differ, for expressions."""
 
 from __future__ import annotations
 

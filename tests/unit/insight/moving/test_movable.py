@@ -1,4 +1,4 @@
-"""What may be moved, and why the rest stays."""
+"""Pods that may be moved, and the reasons why others stay."""
 
 from __future__ import annotations
 

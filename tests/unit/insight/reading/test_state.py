@@ -1,4 +1,4 @@
-"""What a cluster's state makes of objects that only older releases have."""
+"""Objects of older releases in a cluster's state."""
 
 from __future__ import annotations
 

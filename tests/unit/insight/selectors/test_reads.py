@@ -1,4 +1,4 @@
-"""What nothing guards may fail; what is not told, does not."""
+"""Reads of attributes in a selector that may fail, and guards that prevent it."""
 
 from __future__ import annotations
 

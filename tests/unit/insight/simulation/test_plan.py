@@ -1,4 +1,4 @@
-"""What a simulation adds: nodes like others, and nodes of profiles."""
+"""Additions of a simulation: nodes like existing ones, and nodes of profiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would happen: placements, what stays pending, what is evicted; the same bytes for the same input."""
+"""Results of a simulation: placements, pending and evicted pods; the same bytes for the same input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod gets from its runtime class."""
+"""Fields that a pod gets from its runtime class."""
 
 from __future__ import annotations
 

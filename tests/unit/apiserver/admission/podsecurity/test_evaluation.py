@@ -1,4 +1,4 @@
-"""Which checks a level has in which version."""
+"""The checks of each level and version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hardens a pod is asked for."""
+"""Checks of the level restricted."""
 
 from __future__ import annotations
 

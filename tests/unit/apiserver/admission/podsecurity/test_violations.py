@@ -1,4 +1,4 @@
-"""The words in which checks say who is meant."""
+"""Names of containers and volumes in the texts of violations."""
 
 from __future__ import annotations
 

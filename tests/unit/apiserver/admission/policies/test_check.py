@@ -1,4 +1,4 @@
-"""Policies in CEL: whom they concern, what they see, what follows."""
+"""Policies in CEL: selection of requests, variables, and actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with policies and bindings when they are written."""
+"""Errors in policies and bindings when they are written."""
 
 from __future__ import annotations
 

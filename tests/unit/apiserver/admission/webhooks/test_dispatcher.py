@@ -1,4 +1,4 @@
-"""Webhooks over real TLS on the loopback: what they are told, what they may do, and what happens when they fail."""
+"""Webhooks over real TLS on the loopback: requests, allowed changes, and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events that are pushed: what goes out together, to whom the same bytes go, and what happens to slow clients."""
+"""Pushed events: batches, shared bytes, and slow clients."""
 
 from __future__ import annotations
 

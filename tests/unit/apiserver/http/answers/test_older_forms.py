@@ -1,4 +1,4 @@
-"""What releases until 1.33 showed and later ones do not (cathedra.api.nulltimes), and the other way round."""
+"""Differences of responses between releases until 1.33 and later ones (cathedra.api.nulltimes)."""
 
 from __future__ import annotations
 

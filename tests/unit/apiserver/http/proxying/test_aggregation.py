@@ -1,4 +1,4 @@
-"""A server behind an APIService, over real TLS: what it is told of the user, and what becomes of its answers."""
+"""A server behind an APIService, over real TLS: the user in its requests, and the forwarding of its responses."""
 
 from __future__ import annotations
 

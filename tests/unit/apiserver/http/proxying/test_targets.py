@@ -1,4 +1,4 @@
-"""Where proxied requests go, and where they never go."""
+"""Allowed and refused targets of proxied requests."""
 
 from __future__ import annotations
 
