@@ -6,11 +6,11 @@ works, so that a busy machine does not count as slowness; only the import is tim
 The garbage collector is set as in a scheduler: it leaves alone what was there before the first pod.
 
 * «first sight» – the first pod after the start: it also pays for what is otherwise done when slices arrive.
-* «cold» – a pod with a selector that was never seen: it is compiled and asked.
+* «cold» – a pod with a new selector: it is compiled and evaluated.
 * «warm» – the next pod of the same sort.
 * «no memory» – warm selectors, but no answer is shared: not between nodes, not between pods.
 
-The answer for all nodes says for each of them whether the claims fit; results are written out for one fitting node.
+The result for all nodes has a verdict for each of them; allocations are computed for one fitting node.
 
     python -m benchmarks allocation
     PYTHONPATH=. python benchmarks/allocation.py
@@ -209,7 +209,7 @@ def request(name: str = "gpus", count: int = 1, *selectors: str, **more: Any) ->
 
 
 def attribute(name: str, value: str, salt: str = "") -> str:
-    """A selector; a ``salt`` makes its text new without changing what it says."""
+    """Return a selector; a ``salt`` makes its text new without changing its meaning."""
     return f'device.attributes["{DRIVER}"].{name} == "{value}"' + (f' && "{salt}" != ""' if salt else "")
 
 
@@ -466,7 +466,7 @@ def paired(gpus: Iterable[int], nics: Iterable[int]) -> list[ResourceSlice]:
 
 
 def pairs_of(count: int, name: str) -> ResourceClaim:
-    """A claim for so many pairs, one constraint for each."""
+    """Return a claim for a number of pairs, one constraint for each."""
     asked = [request(f"{kind}{n}", 1, attribute("kind", kind)) for kind in ("gpu", "nic") for n in range(count)]
     constraints = [{"requests": [f"gpu{n}", f"nic{n}"], "matchAttribute": ROOT} for n in range(count)]
     body = {"requests": asked, "constraints": constraints}
@@ -474,7 +474,7 @@ def pairs_of(count: int, name: str) -> ResourceClaim:
 
 
 def _walk(of: Scene, asked: list[ResourceClaim]) -> str:
-    """Walk as Kubernetes does, and say how that ended."""
+    """Walk as Kubernetes does, and return the outcome."""
     allocator = of.allocator()
     view = NodeSupplyCache(allocator.inventory, allocator.features).of(of.nodes[0])
     states = view.states(allocator.ledger, shares=allocator.features.consumable_capacity)
@@ -502,7 +502,7 @@ def _alone(label: str, count: int, asked: ResourceClaim, figure: str | None) -> 
 
 
 def process() -> Iterator[Row]:
-    """What a process pays: import and memory."""
+    """Measure the cost of a process: import and memory."""
     with tempfile.TemporaryDirectory() as cache:
         clean = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
         environment = clean | {"PYTHONPYCACHEPREFIX": cache}

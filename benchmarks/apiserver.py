@@ -36,9 +36,9 @@ SECONDS = 5.0
 COUNTS = (1, 2)
 """Processes that answer requests."""
 ANSWERING = b"processes answer on"
-"""What the server says when all of them do."""
+"""The line of the server when all processes serve."""
 WATCHERS = ((50, 9022, 45_110), (100, 22667, 100_000))
-"""How many; what kube-apiserver delivers to so many, the first on a slower day; the goal."""
+"""Number of watchers; events per second of kube-apiserver with that number (the first on a slower day); the goal."""
 TIMED = 5
 """Watchers that note how long events take."""
 SENT = re.compile(rb'"sent":"([0-9.]+)"')
@@ -47,7 +47,7 @@ CLAIMS = 5_000
 LISTED = 500
 NAMESPACE = "bench"
 LAST_CHUNK = b"0\r\n\r\n"
-"""What ends an answer that has no length."""
+"""The end of a response without a length."""
 
 
 def rows(seconds: float = SECONDS, against: str = "", apiserver_count: int = 0) -> Iterator[Row]:
@@ -63,7 +63,7 @@ def rows(seconds: float = SECONDS, against: str = "", apiserver_count: int = 0) 
 
 
 def _own(count: int, seconds: float) -> Iterator[Row]:
-    """What an API server of so many processes does, from its start on."""
+    """Measure an API server with that number of processes, from its start on."""
     with tempfile.TemporaryDirectory() as folder:
         server = Server(Path(folder), count)
         try:
@@ -78,7 +78,7 @@ def _own(count: int, seconds: float) -> Iterator[Row]:
 
 
 def _foreign(server: Foreign, seconds: float) -> Iterator[Row]:
-    """What an API server that runs already does; the namespace of the load is taken away again."""
+    """Measure an API server that runs already; the namespace of the load is deleted afterwards."""
     try:
         yield from _requests(Load(server, seconds))
     finally:
@@ -148,11 +148,7 @@ class Server:
 
     @property
     def target(self) -> Target:
-        """Where it is, and how to be let in.
-
-        Raises:
-            OSError: it has not come so far.
-        """
+        """Return the address of the server and its credentials. Raises: OSError: it has not come so far."""
         return target_of(self.folder / "kubeconfig", self.folder)
 
     @property
@@ -194,7 +190,7 @@ class Foreign:
     folder: Path
     """For the files that let the load in."""
     pid: int = 0
-    """Not known: then its processor time is not told."""
+    """Unknown: its processor time is not reported."""
 
     @property
     def target(self) -> Target:
@@ -276,9 +272,8 @@ def _request(method: str, path: str, body: bytes = b"", kind: str = "application
 
 
 class Connection(asyncio.Protocol):
-    """Sends one request after the other and notes how long each takes.
-
-    Answers tell their length, or come in chunks, as kube-apiserver's large ones do.
+    """Sends one request after the other and records their times. Responses have a length, or are chunked, as
+    kube-apiserver's large ones are.
     """
 
     def __init__(self, requests: Iterator[bytes], done: asyncio.Future[None]) -> None:
@@ -354,7 +349,7 @@ async def _once(target: Target, request: bytes) -> bytes:
 
 
 def _processor_seconds(pid: int) -> float:
-    """What all threads of a process and its children have computed; 0 where the system does not tell."""
+    """Return the processor time of all threads of a process and its children; 0 if the system does not report it."""
     threads = itertools.chain.from_iterable(Path(f"/proc/{one}/task").glob("*") for one in _processes(pid))
     return sum(int(Path(thread, "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 

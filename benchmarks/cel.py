@@ -1,8 +1,8 @@
-"""Selectors: how long one takes to compile, and to be asked about a device.
+"""Selectors: the time of a compilation, and of an evaluation on a device.
 
-Six selectors of the kinds that people write, over 1,000 devices. «Cold» asks a prepared device for the first time, by
-the compiled code, without memory; «counted» takes the evaluator that counts costs and explains; «memoised» asks again
-for a device of the same signature. «Prepare» is the conversion of what a slice says, once per signature.
+Six typical selectors, over 1,000 devices. «Cold» is the first evaluation on a prepared device, by the compiled code,
+without a memo; «counted» uses the evaluator that counts costs and explains; «memoised» repeats the evaluation for a
+device of the same signature. «Prepare» is the conversion of a slice's device, once per signature.
 
 Kubernetes' figures are those of its Go implementation (1.36) on one processor of a machine of this kind: 75 to 286 µs
 per compilation and 6.6 to 10.9 µs per evaluation, the conversion of the device included.

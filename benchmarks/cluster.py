@@ -31,7 +31,7 @@ __all__ = ["rows"]
 Row = tuple[str, float, str, str | float | None, str | float | None]
 
 REST_SECONDS: Final = 5.0
-"""How long the cluster is left alone before it is weighed."""
+"""Seconds without load before the memory of the cluster is measured."""
 
 DEVICE_CLASS: Final = {
     "metadata": {"name": "gpu.example.com"},
@@ -98,7 +98,7 @@ def _start(folder: Path) -> subprocess.Popen[str]:
 
 
 async def _first_pod(folder: Path) -> tuple[float, float, float]:
-    """When a first pod with a claim was created, was seen bound and was seen running, on the monotonic clock."""
+    """Times at which a first pod with a claim was created, seen bound and seen running, on the monotonic clock."""
     async with await HTTPTransport.open(kubeconfig.load(folder / "kubeconfig")) as transport:
         client = Client(transport, clock=SystemClock())
         await client.resource(DEVICECLASSES).create(from_dict(DeviceClass, DEVICE_CLASS))

@@ -93,7 +93,7 @@ def objects(claims: int) -> Iterator[dict[str, Any]]:
 
 
 def waiting(name: str, count: int, *selectors: str) -> list[dict[str, Any]]:
-    """A pod, and a template that asks for so many devices."""
+    """Return a pod, and a template that requests that number of devices."""
     chosen = [{"cel": {"expression": text}} for text in selectors]
     exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count, "selectors": chosen}
     claim = {"devices": {"requests": [{"name": "gpus", "exactly": exactly}]}}
@@ -127,14 +127,14 @@ def manifests() -> list[str]:
 
 
 def many(pods: int) -> list[dict[str, Any]]:
-    """So many pods with a device each."""
+    """Return a number of pods with a device each."""
     template, pod = waiting("web", 1)
     made = [{**pod, "metadata": {"name": f"web-{number}", "namespace": "default"}} for number in range(pods)]
     return [template, *made]
 
 
 def measured(make: Callable[[], ClusterState], ask: Callable[[ClusterState], object], runs: int = 3) -> float:
-    """Seconds of one question to a state that was not asked before."""
+    """Return the seconds of one question on a fresh state."""
     times = []
     for _ in range(runs):
         state = make()

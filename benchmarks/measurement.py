@@ -8,7 +8,7 @@ __all__ = ["Measurement"]
 
 
 class Measurement(NamedTuple):
-    """What was measured, in ``unit``; Kubernetes' own figure and the goal where there are any."""
+    """A measured value in ``unit``, with Kubernetes' own figure and the goal, if any."""
 
     name: str
     value: float

@@ -44,7 +44,7 @@ class Series:
 
     title: str
     sizes: str
-    """What is along."""
+    """Title of the horizontal axis."""
     unit: str
     points: Sequence[tuple[float, float]]
 

@@ -39,7 +39,7 @@ REASONS: Final = {
     "uvloop": ("event loop", "asyncio's own loop"),
     "websockets": ("exec, attach and port forwarding", "wsproto"),
 }
-"""Why a dependency is needed, and what would replace it."""
+"""Purpose of a dependency, and its possible replacement."""
 
 
 def dependencies() -> dict[str, str]:

@@ -135,7 +135,7 @@ class Decisions:
         return byte % (most + 1)
 
     def rest(self, most: int) -> str:
-        """What is left, as text."""
+        """Return the rest as text."""
         return self._data[self._next : self._next + most].decode("utf-8", "replace")
 
 

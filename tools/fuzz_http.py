@@ -28,7 +28,7 @@ __all__ = ["NAMES", "ServerFailure", "layer"]
 FRESH_AFTER: Final = 3_000
 """Inputs after which a new server takes over, so that what was created does not pile up."""
 ALLOWED: Final = frozenset({501, 503, 504})
-"""Statuses above 499 that are an answer: not implemented, not ready, a deadline that the request asked for."""
+"""Statuses above 499 that are no fault: not implemented, not ready, a deadline that the request has set."""
 UPSTREAM: Final = (
     b"failed to create typed patch object",
     b"strconv.ParseUint",
@@ -46,7 +46,8 @@ UPSTREAM: Final = (
 )
 """Parts of what Kubernetes itself answers with 500: errors that it gives no status of their own."""
 HANGS_UP_AFTER: Final = 30.0
-"""Virtual seconds after which the client is gone; a server that has not let go a minute later is stuck."""
+"""Virtual seconds after which the client disconnects; a server that has not ended the request a minute later is
+stuck."""
 ADMIN: Final = b"authorization: Bearer " + TOKEN.encode()
 API: Final = b"/apis/resource.k8s.io/v1/namespaces/vec/resourceclaims"
 CLAIM: Final[dict[str, Any]] = {
@@ -153,7 +154,7 @@ class ServerFailure(Exception):
 
 
 class _Errors(logging.Handler):
-    """What was logged as an error."""
+    """Messages that were logged as errors."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

@@ -66,7 +66,7 @@ def _frames(data: bytes) -> None:
 
 
 class _Errors(logging.Handler):
-    """What was logged as an error."""
+    """Messages that were logged as errors."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -158,7 +158,7 @@ class _Target:
 
 
 def _is_last(message: Any) -> bool:
-    """Whether nothing more comes for a request that is no watch."""
+    """Return True if no more messages can follow for a request that is no watch."""
     if isinstance(message, ListMessage):
         return bool(message.resource_version)
     return isinstance(message, ObjectMessage | PlainMessage | FailureMessage | EndMessage | UseHTTP)
@@ -177,7 +177,7 @@ def _messages(data: bytes) -> list[Any]:
 
 
 def _message(number: int, line: bytes) -> Any:
-    """The message that a line spells; None for text that no decoder would hand on."""
+    """Return the message of a line; None for text that no decoder would accept."""
     try:
         first, *fields = line.split(b"\t", 8)
         verb, *texts = [field.decode() for field in (first, *fields[:6])]

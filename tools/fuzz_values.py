@@ -16,7 +16,7 @@ __all__ = ["NAMES", "Unstable", "layer"]
 
 
 class Unstable(Exception):
-    """What was read, written and read again is something else."""
+    """A value that was read, written and read again has changed."""
 
 
 _WITHOUT_SUFFIX: Final = 10**21 * 10**9

@@ -22,7 +22,7 @@ def _spdy(data: bytes) -> None:
 
 
 class _Silent:
-    """A command that reads everything and says nothing."""
+    """A command that reads all input and prints nothing."""
 
     def __init__(self) -> None:
         self._ended = asyncio.Event()

@@ -84,7 +84,7 @@ class Layer:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run of one layer has seen."""
+    """Results of a run of one layer."""
 
     layer: str
     inputs: int = 0
@@ -200,7 +200,8 @@ def _inputs(layer: Layer, seeds: Sequence[bytes], drawn: random.Random) -> Itera
 
 
 def _cause(problem: str) -> str:
-    """What makes two findings the same: the innermost line of our own that was active, and the class of the error."""
+    """Return the key by which findings are equal: the innermost active line of the project, and the class of the
+    error."""
     places = re.findall(r'src/cathedra/(\S+)", line \d+, in (\S+)', problem)
     lines = [line for line in problem.splitlines() if line.strip()] or [""]
     error = next((line for line in reversed(lines) if re.match(r"[\w.]+(: |$)", line)), lines[-1])

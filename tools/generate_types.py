@@ -1,7 +1,7 @@
 """Generate `cathedra.api.core` from the wire facts of Kubernetes' built-in types.
 
-``kubernetes-types.json`` says for every type its fields, Go types, protobuf numbers and list semantics. From it come
-one module of frozen structs per API group and version, and the index of kinds that `cathedra.api.scheme` reads. Run it
+``kubernetes-types.json`` has the fields, Go types, protobuf numbers and list semantics of every type. The output is one
+module of frozen structs per API group and version, and the index of kinds that `cathedra.api.scheme` reads. Run it
 again after the facts change: ``python tools/generate_types.py``.
 """
 

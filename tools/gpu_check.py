@@ -80,7 +80,7 @@ if "stay" in sys.argv:
 
 
 class CheckFailed(Exception):
-    """The check failed; the text says what was seen."""
+    """The check failed; the text has the observation."""
 
 
 @dataclass
@@ -123,7 +123,7 @@ class Machine:
         return await self.client.resource(PODS, "default").get(name)
 
     async def answer(self, name: str) -> dict[str, Any]:
-        """What a container that has ended found."""
+        """Return the findings of a container that has ended."""
 
         async def ended() -> str | None:
             pod = await self.get(name)
@@ -142,7 +142,7 @@ class Machine:
         await until(reached, f"pod {name} is not {phase}")
 
     async def reason(self, name: str) -> str:
-        """Why a pod waits."""
+        """Return the reason why a pod waits."""
 
         async def said() -> str | None:
             conditions = (await self.get(name)).status.conditions
@@ -230,7 +230,8 @@ async def attributes_agree(machine: Machine) -> str:
 
 
 async def selected(machine: Machine) -> str:
-    """A selector on memory and architecture is allocated, one that nothing matches waits and says so."""
+    """A claim with a selector on memory and architecture is allocated; one that matches no device waits, with a
+    message."""
     gpu = machine.gpus[0]
     right = (
         f'device.attributes["{DRIVER}"].architecture == "{gpu.architecture}" && '

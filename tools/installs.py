@@ -1,4 +1,4 @@
-"""Fill the table of README.md that says where Cathedra installs besides Pythons, from runs of the tests of each way.
+"""Fill the table of README.md with the ways to install Cathedra, from runs of the tests of each way.
 
 python tools/installs.py
 

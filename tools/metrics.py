@@ -1,8 +1,8 @@
-"""Figures of the sources that say how easy they are to read, to be compared between two states of the tree.
+"""Figures of the readability of the sources, for comparisons between two states of the tree.
 
 Lines of source and of tests, sizes of modules and functions, comments, parameters, modules with a single importer, the
-share of public names with a docstring, docstrings that are riddles or say nothing, lines with ``Any``, imports inside
-functions (with and without a comment that gives the reason), words that name a person or a picture instead of a
+share of public names with a docstring, docstrings that are questions or have no content, lines with ``Any``, imports
+inside functions (with and without a comment that gives the reason), words that name a person or a picture instead of a
 mechanism, and names that two classes share. Generated modules are left out.
 
     python tools/metrics.py [--list WHAT] [DIRECTORY]
@@ -50,7 +50,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass
 class Figures:
-    """What was counted. Each list holds places: ``path:line what``."""
+    """Counts. Each list holds places: ``path:line what``."""
 
     modules: dict[str, int] = field(default_factory=dict)
     functions: dict[str, int] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Figures:
 
 
 def main() -> int:
-    """Print the figures, and the places behind one of them if asked."""
+    """Print the figures, or with ``--list`` the places behind one of them."""
     parser = argparse.ArgumentParser(description="Figures of the sources.")
     parser.add_argument("directory", nargs="?", type=Path, default=SOURCES)
     parser.add_argument("--list", choices=LISTS, help="the places behind a figure")
@@ -245,8 +245,8 @@ def _own_statements(function: Function) -> Iterator[ast.stmt]:
 
 
 def _statements(body: list[ast.stmt], *, within: tuple[type[ast.stmt], ...]) -> Iterator[ast.stmt]:
-    """Statements and those in them, of definitions only ``within``; expressions, which are most of a tree, are not
-    looked at."""
+    """Statements and those in them, of definitions only ``within``; expressions, which are most of a tree, are
+    skipped."""
     waiting = deque(body)
     while waiting:
         node = waiting.popleft()

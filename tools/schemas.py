@@ -18,7 +18,7 @@ FOLDER: Final = Path(__file__).parent.parent / "docs" / "schemas"
 
 
 def main() -> int:
-    """Write them, or say which differ."""
+    """Write the schemas, or print the names of those that differ."""
     FOLDER.mkdir(exist_ok=True)
     stale = []
     schemas = {kind.__name__.lower(): schema_of(kind) for kind in MODELS} | {"question": question_schema()}

@@ -65,7 +65,7 @@ _FILE: Final = re.compile(r"^(tests/\S+\.py) ?(.*?)(?: *\[ *(\d+%)\])?$")
 
 @dataclass
 class PartReport:
-    """What one pytest process printed, as far as the summary needs it."""
+    """Output of one pytest process that the summary needs."""
 
     name: str
     counts: Counter[str] = field(default_factory=Counter)
@@ -78,7 +78,7 @@ class PartReport:
     status: int | None = None
     seconds: float = 0.0
     selected: bool = False
-    """Whether options choose tests, so that a part may have none."""
+    """True if options select tests, so that a part may have none."""
 
     def take(self, line: str) -> str:
         """Take in one line of pytest's output, and return the line of progress to print, "" for none."""
@@ -98,7 +98,7 @@ class PartReport:
 
     @property
     def ended_well(self) -> bool:
-        """Whether pytest ended with success, and said what it ran."""
+        """True if pytest succeeded and printed the number of tests."""
         none_chosen = self.selected and self.status == _NO_TESTS
         return (self.status == 0 or none_chosen) and bool(self.closing)
 

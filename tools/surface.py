@@ -1,7 +1,7 @@
 """List the public Python API, so that a test finds each change of it: ``docs/public-api.txt``.
 
 A line is a module with a name and its signature, or a class with one of its members. Only modules that the documents
-tell users to import are public; everything else may change in any release.
+import are public; everything else may change in any release.
 
     python tools/surface.py          # print the difference from the list
     python tools/surface.py --write  # write the list
@@ -112,7 +112,7 @@ def signature(value: Any) -> str:
         returned = inspect.signature(value.fget).return_annotation if value.fget is not None else Any
         return f": {returned} (property)"
     if inspect.isclass(value) and issubclass(value, msgspec.Struct):
-        return " (struct)"  # msgspec would import the types of all fields to tell its signature
+        return " (struct)"  # msgspec would import the types of all fields to compute its signature
     if inspect.isclass(value) and issubclass(value, enum.Enum):
         return " (enum)"  # its signature is the standard library's, and differs between Pythons
     if inspect.isbuiltin(value):
@@ -150,7 +150,7 @@ def _as_written(annotation: Any) -> Any:
 
 
 def _constant(default: Any) -> Any:
-    # Other defaults show addresses, or the environment of whoever writes the list.
+    # Other defaults show addresses, or the environment of the machine on which the list is written.
     is_shown = default is inspect.Parameter.empty or isinstance(default, (str, bytes, int, float, type(None)))
     return default if is_shown and not isinstance(default, enum.Enum) else _Annotation("...")
 

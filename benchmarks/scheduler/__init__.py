@@ -9,7 +9,8 @@ own. Kubernetes' figures are its own control plane's on two cores of a machine o
     python -m benchmarks.scheduler [NAME ...]
 
 With a kubeconfig, the same pods go to that cluster: to another Kubernetes, or to a `cathedra up` with several
-processes. Without, the processor time of the process is told as well; on a busy machine only that can be compared.
+processes. Without one, the processor time of the process is printed as well; on a busy machine only that can be
+compared.
 """
 
 from __future__ import annotations

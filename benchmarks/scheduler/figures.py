@@ -19,7 +19,7 @@ SECOND: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """How fast pods were bound, and what it took."""
+    """Rate of bindings, and the resources that they took."""
 
     per_second: float
     """Average."""
@@ -61,7 +61,7 @@ class Usage:
 
 @dataclass
 class Samples:
-    """What was seen second by second."""
+    """Samples that are taken every second."""
 
     seconds: list[float] = field(default_factory=list)
     resident: list[float] = field(default_factory=list)

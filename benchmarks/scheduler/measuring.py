@@ -27,7 +27,7 @@ Row = tuple[str, float, str, str | float | None, str | float | None]
 PROCESSOR_GOAL: Final = 1.2
 _APART: Final = [one for one in Arrangement if one not in (Arrangement.ONE, Arrangement.ETCD)]
 SAMPLES: Final = 3
-"""With fewer whole seconds than these, percentiles of seconds would say nothing."""
+"""Minimum number of whole seconds for percentiles of seconds."""
 
 
 def rows(names: Sequence[str] = (), against: str = "") -> Iterator[Row]:

@@ -33,7 +33,7 @@ __all__ = ["Bound", "clear", "furnish", "run"]
 Item = TypeVar("Item")
 
 CREATORS: Final = 16
-"""So many objects are created at the same time."""
+"""Number of objects that are created at the same time."""
 
 
 class Bound:
@@ -130,7 +130,7 @@ async def _burst(client: Client, workload: Workload, bound: Bound) -> int:
 
 
 async def _steady(client: Client, workload: Workload, bound: Bound) -> int:
-    """Keep so many pods waiting: one is created for every one that is bound, which is then deleted."""
+    """Keep a number of pods waiting: for every bound pod, which is deleted, another one is created."""
     pods = client.resource(PODS, NAMESPACE)
     await _create_pods(client, workload)
     ends = time.monotonic() + workload.seconds
@@ -156,7 +156,7 @@ async def _make_node(client: Client, name: str) -> None:
 
 
 async def _make_account(client: Client) -> None:
-    """The service account of the pods; where a controller makes it, too, whoever comes first."""
+    """Create the service account of the pods, unless a controller has created it already."""
     try:
         await client.resource(SERVICEACCOUNTS, NAMESPACE).create(ServiceAccount(metadata=ObjectMeta(name="default")))
     except StatusError as error:

@@ -25,7 +25,7 @@ USERS: Final = ("bench", "system:kube-controller-manager", "system:kube-schedule
 
 TransportOf = Callable[[str], Transport]
 Ways = Callable[[Path, str], AbstractAsyncContextManager[TransportOf]]
-"""What leads each user to the server whose folder and URL these are."""
+"""Return the credentials of each user for the server with this folder and URL."""
 
 
 @asynccontextmanager

@@ -38,11 +38,11 @@ READY: Final = b"export KUBECONFIG="
 CONTROLLING: Final = b"controllers for"
 SCHEDULING: Final = b"scheduling for"
 CLAIMS_ALONE: Final = ("--controllers=resourceclaim-controller",)
-"""What `cathedra up` and `cathedra apiserver` say when they accept requests."""
+"""Lines that `cathedra up` and `cathedra apiserver` print when they accept requests."""
 
 
 class Arrangement(enum.Enum):
-    """How the parts are spread over processes."""
+    """Distribution of the parts over processes."""
 
     ONE = "one process"
     ETCD = "one process on etcd"

@@ -10,7 +10,7 @@ __all__ = ["WORKLOADS", "Shape", "Workload"]
 
 
 class Shape(enum.Enum):
-    """What the slices offer and the claims ask for."""
+    """Contents of slices and claims."""
 
     BASIC = "one device of a node's slice"
     SELECTOR = "one device of a node's slice whose version and memory a selector compares"
@@ -31,7 +31,7 @@ class Workload:
     name: str
     nodes: int
     pods: int
-    """In a burst: so many are measured. In a steady stream: so many wait at any time."""
+    """In a burst: number of measured pods. In a steady stream: number of pods that wait at any time."""
     kubernetes: float | None = None
     """Pods per second of kube-scheduler with its control plane on two cores of a machine of this kind."""
     goal: float | None = None
@@ -46,7 +46,7 @@ class Workload:
     apart: bool = False
     """Also measured with the parts in processes of their own."""
     seconds: float = 10.0
-    """How long a steady stream is measured."""
+    """Seconds for which a steady stream is measured."""
 
 
 _TEMPLATE: Final = "SchedulingWithResourceClaimTemplate"

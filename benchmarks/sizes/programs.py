@@ -23,7 +23,7 @@ SETTLED_SECONDS: Final = 60.0
 
 
 Report = dict[str, Any]
-"""What a process has used until an event."""
+"""Resources that a process has used until an event."""
 
 
 class _Cost(NamedTuple):

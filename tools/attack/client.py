@@ -40,12 +40,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Server:
-    """Where the API server listens, and the authority of its certificate in PEM."""
+    """Address of the API server, and the authority of its certificate in PEM."""
 
     port: int
     authority: str
     statuses: Counter[int] = field(default_factory=Counter)
-    """How often each status was answered."""
+    """Number of responses by status."""
 
 
 class Connection:

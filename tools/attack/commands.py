@@ -19,7 +19,7 @@ __all__ = ["ATTACKS"]
 WHO: Final = "who writes the input"
 PATIENCE_SECONDS: Final = 30.0
 INPUT_MIB: Final = 256.0
-"""What a command reads of one input, unless it is told otherwise."""
+"""Bytes of one input that a command reads by default."""
 _MEASURING: Final = """
 import resource, subprocess, sys
 subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

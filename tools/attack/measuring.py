@@ -38,7 +38,7 @@ ANSWER_SECONDS: Final = 120.0
 
 
 class Reached(Exception):
-    """The attack got what it must not get; the text says what."""
+    """The attack reached something that is forbidden; the text names it."""
 
 
 class Scene:
@@ -69,7 +69,7 @@ class Scene:
 
     @property
     def begun(self) -> bool:
-        """Whether the preparation is over."""
+        """True after the preparation."""
         return not math.isnan(self.began)
 
     def begin(self) -> None:
@@ -101,10 +101,10 @@ class Attack:
 
     name: str
     input: str
-    """What is sent."""
+    """Description of the input."""
     size: str
     who: str
-    """Whose credentials it needs."""
+    """User whose credentials it needs."""
     run: Callable[[Scene], Awaitable[None]] = field(repr=False)
     growth: float = GROWTH_MIB
     """MiB that it may leave in use."""
@@ -112,7 +112,7 @@ class Attack:
 
 @dataclass(frozen=True)
 class Row:
-    """What an attack did; memory in MiB, times in seconds."""
+    """Effects of an attack; memory in MiB, times in seconds."""
 
     attack: Attack
     stall: float
@@ -121,7 +121,7 @@ class Row:
     after: float
     seconds: float
     answers: Mapping[int, int] = field(default_factory=dict)
-    """How often each status was answered."""
+    """Number of responses by status."""
     problem: str = ""
 
     @property
@@ -131,12 +131,12 @@ class Row:
 
     @property
     def failed(self) -> bool:
-        """Whether a limit is exceeded, or something was reached."""
+        """True if a limit is exceeded, or something forbidden was reached."""
         return bool(self.problem) or self.stall > STALL_SECONDS or self.growth > self.attack.growth
 
     @property
     def badness(self) -> float:
-        """How near the worst of its figures is to its limit, for sorting."""
+        """Largest ratio of a figure to its limit, for sorting."""
         return max(self.stall / STALL_SECONDS, self.growth / self.attack.growth, 1000.0 if self.problem else 0.0)
 
 

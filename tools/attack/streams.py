@@ -147,7 +147,7 @@ async def unpaired_ports(scene: Scene) -> None:
 
 
 async def unread_commands(scene: Scene) -> None:
-    """Commands that print without end, whose output nobody takes."""
+    """Commands that print without end, whose output is never read."""
     await running(scene.cluster)
     scene.begin()
     for _ in range(60):

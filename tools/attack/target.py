@@ -26,7 +26,7 @@ __all__ = ["ADMIN", "MEMBER", "NAMESPACE", "NOBODY", "STRANGER", "Cluster", "mem
 NAMESPACE: Final = "attack"
 """In which the user with rights in one namespace has them."""
 MEMBER, STRANGER, ADMIN, NOBODY = "one namespace", "no role", "administrator", "no credentials"
-"""Whose credentials an attack needs, as its table says."""
+"""Users of the table of attacks, by the credentials that they need."""
 OPTIONS: Final = ("--nodes=2", "--gpus=8", "--runtime=process", "--no-merge")
 START_SECONDS: Final = 150.0
 

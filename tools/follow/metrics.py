@@ -23,7 +23,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 
 
 def read_metrics(text: str) -> dict[str, tuple[str, ...]]:
-    """Return the metrics of a list: full name → components that expose it; empty if the list does not tell."""
+    """Return the metrics of a list: full name → components that expose it; empty if the list does not name them."""
     found = {}
     for one in yaml.safe_load(text):
         name = "_".join(filter(None, (one.get("namespace"), one.get("subsystem"), one["name"])))

@@ -21,7 +21,7 @@ class Difference:
     subject: str
     """As ``gates`` or ``fields``."""
     name: str
-    """What differs: a gate, a kind, a field, a text."""
+    """A difference: a gate, a kind, a field, a text."""
     theirs: str
     ours: str
     file: str

@@ -116,8 +116,7 @@ def open_source(kubernetes: str, repositories: list[Path]) -> Source:
 def release_of(kubernetes: str, source: Source) -> str:
     """Return the release (as ``1.38``) of a tag or checkout.
 
-    Raises:
-        NoSource: neither the name nor the change logs of the checkout tell it.
+    Raises: NoSource: neither the name nor the change logs of the checkout have it.
     """
     named = re.search(r"v?1\.(\d+)(\.\d+)?", Path(kubernetes).name)
     if named:

@@ -59,7 +59,8 @@ def _is_telling(text: str) -> bool:
 def _matches(theirs: str, ours: str) -> bool:
     if theirs == ours:
         return True
-    # Either side may insert what the other spells out: a limit is a constant in one and a number in the other.
+    # Either side may insert a value that the other writes as text: a limit is a constant in one and a number in the
+    # other.
     return _HOLE in theirs + ours and bool(_pattern(theirs).fullmatch(ours) or _pattern(ours).fullmatch(theirs))
 
 

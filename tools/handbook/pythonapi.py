@@ -87,7 +87,7 @@ def _field_texts(kind: type) -> dict[str, str]:
 
 
 def _docstring(value: Any) -> Iterator[str]:
-    # The docstring of a plain value is that of its type, and says nothing about it.
+    # The docstring of a plain value is that of its type, and does not describe it.
     if not (inspect.isclass(value) or inspect.ismodule(value) or callable(value)):
         return
     text = inspect.getdoc(value) or ""

@@ -70,7 +70,7 @@ FAULTS: Final[Mapping[str, Callable[[HostCluster, Host], Callable[[], None]]]] =
     "cut": _cut,
     "cut-one-way": _cut_one_way,
 }
-"""What happens to a host. Each returns the function that undoes it."""
+"""Faults of a host. Each function returns the one that undoes it."""
 
 
 @contextmanager

@@ -69,7 +69,7 @@ _DECODER: Final = msgspec.json.Decoder(Entry)
 
 @dataclass(frozen=True)
 class Fault:
-    """What was done to a host, and in which time."""
+    """A fault of a host, and its time."""
 
     name: str
     began: float

@@ -76,7 +76,7 @@ async def _gone(path: Path, seconds: float) -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is killed how often."""
+    """Number of kills for each part."""
 
     together: bool
     rounds: int = 1

@@ -34,7 +34,7 @@ PATIENCE: Final = 60.0
 TRACE: Final = "Traceback (most recent call last)"
 
 Scenario = Callable[[World], Awaitable[str]]
-"""Return the line that says what is wrong."""
+"""Return the line that names the fault."""
 
 
 def config_map(name: str, value: str) -> Any:

@@ -19,7 +19,7 @@ CHANGING: Final = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}"), "UID"),
     (re.compile(r"\b127\.0\.0\.1:\d+"), "ADDRESS"),
 )
-"""What differs between two runs: the head of a log line, identifiers, and ports."""
+"""Texts that differ between two runs: heads of log lines, identifiers, and ports."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Shortage:
 
     name: str
     line: str = ""
-    """What was reported."""
+    """The line that was reported."""
     next_pod: float = 0.0
     """Seconds that the pod after the shortage took, from its creation until its claims were freed."""
     violation: str = ""

@@ -54,7 +54,7 @@ KILL_SECONDS: Final = 1.5
 
 @dataclass(frozen=True)
 class Plan:
-    """What runs for how long."""
+    """Composition and duration of a run."""
 
     seconds: float = 60.0
     servers: int = 1
@@ -66,7 +66,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run has shown."""
+    """Results of a run."""
 
     history: list[KubernetesOperation]
     watches: int

@@ -95,7 +95,7 @@ class _Done(NamedTuple):
 
 
 class _Seen:
-    """What was searched: answered operations and state, and the unanswered ones that were used up to there."""
+    """Searched states: answered operations and state, with the unanswered ones that were used up to there."""
 
     def __init__(self) -> None:
         self._used: dict[tuple[int, int, Hashable], list[int]] = {}

@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client sends: ``get``, ``list``, ``create``, ``update``, ``patch`` or ``delete``."""
+    """The request of a client: ``get``, ``list``, ``create``, ``update``, ``patch`` or ``delete``."""
 
     verb: str
     value: str = ""

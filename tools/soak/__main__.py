@@ -105,7 +105,7 @@ async def soaked(runtime: str) -> AsyncIterator[Soaked]:
 
 @dataclass
 class Outcome:
-    """What a soak has measured."""
+    """Measurements of a soak."""
 
     runtime: str
     warm_up: int
@@ -138,7 +138,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a soak does."""
+    """Options of a soak."""
 
     minutes: float = 60.0
     warm_up: float = 8.0

@@ -37,7 +37,7 @@ PODS_OF_ROUND: Final = 4
 
 
 class Churn:
-    """What users do to the cluster, round after round."""
+    """Actions of users on the cluster, round after round."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -35,7 +35,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a figure may grow by: a share of what it was, and as much more."""
+    """Allowed growth of a figure: a share of its first value, and a constant."""
 
     share: float
     more: float
