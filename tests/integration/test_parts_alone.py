@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from cathedra.client import kubeconfig
 from cathedra.cluster.data.datadir import DataDir
 from tests.integration.conftest import Kubectl, RunningCluster
+from tests.integration.etcd import running_etcd
 
 CLAIMING = """
 apiVersion: resource.k8s.io/v1
@@ -116,6 +119,14 @@ def node_options(files: Path) -> list[str]:
     ]
 
 
+def written(command: str, *options: str) -> str:
+    """The output of a command that succeeds."""
+    called = [sys.executable, "-m", "cathedra.cli.main", command, *options]
+    done = subprocess.run(called, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     # Unix sockets leave no room for the long names of pytest's own folders.
@@ -164,3 +175,30 @@ def test_a_pod_gets_its_device_from_five_processes(folder: Path, control: str) -
         for part in ("driver", "node", "scheduler", "controller-manager", "second apiserver"):
             assert parts.stop(part) == 0, parts.log(part)
             assert "Traceback" not in parts.log(part), parts.log(part)
+
+
+def test_a_node_joins_and_a_driver_gets_its_token_while_the_first_of_two_servers_is_down(folder: Path) -> None:
+    with ExitStack() as stack:
+        etcd = stack.enter_context(running_etcd(folder / "etcd"))
+        parts = Parts(folder, stack)
+        first, second = folder / "first", folder / "second"
+        for data in (first, second):
+            parts.start_as(data.name, "apiserver", f"--data-dir={data}", f"--store={etcd.url}")
+            parts.wait_for(data.name, "export KUBECONFIG=")
+            if data is first:
+                shutil.copytree(first / "pki", second / "pki")
+        servers = [f"--server={kubeconfig.load(data / 'kubeconfig').server}" for data in (first, second)]
+        parts.kill("first")
+
+        # From the files of either server.
+        for data in (first, second):
+            written("enrol", f"--data-dir={data}", "--node-name=n1", f"--to={folder / 'files'}", *servers)
+        node = ("--node-name=n1", f"--root-dir={folder / 'n'}")
+        parts.start("node", *node, *node_options(folder / "files"))
+        parts.wait_for("node", "node n1 is Ready")
+
+        # The data directory's own server is the one that is down.
+        made = written("kubeconfig", f"--data-dir={first}", "--for=driver:gpu.example.com@n1", *servers)
+        (folder / "driver.kubeconfig").write_text(made)
+        parts.start("driver", f"--kubeconfig={folder / 'driver.kubeconfig'}", *node, "--gpus=2")
+        parts.wait_for("driver", "published 2 devices")

@@ -314,7 +314,8 @@ ENROLMENT: Final = (
         name="--server",
         repeatable=True,
         metavar="URL",
-        about="address at which the node reaches the API server (repeatable; default: that of this server)",
+        about="address at which the node reaches an API server (repeatable: the node changes to another one when a "
+        "server fails, also before it has joined; default: that of this server)",
     ),
 )
 """Options of the files with which a node joins."""

@@ -93,7 +93,8 @@ def administrator_of(data: DataDir) -> Target:
 
 
 async def part_target(data: DataDir, part: Part, *, servers: Sequence[str] = (), clock: Clock) -> Target:
-    """Return the API server's address and the credentials of ``part``; ``servers`` replace the URL.
+    """Return the API server's address and the credentials of ``part``; ``servers`` replace the URL. One of them issues
+    the token of a driver if the server of the data directory does not answer.
 
     Raises:
         InvalidOption: the cluster does not exist or does not run, the node does not exist, or a server is no URL.
@@ -105,7 +106,8 @@ async def part_target(data: DataDir, part: Part, *, servers: Sequence[str] = (),
         return target
     target = dataclasses.replace(target, client_certificate=b"", client_key=b"", name=_context(administrator, part))
     if part.kind == "driver":
-        return dataclasses.replace(target, token=await _driver_token(administrator, part, clock))
+        issuers = dataclasses.replace(administrator, further=target.servers)
+        return dataclasses.replace(target, token=await _driver_token(issuers, part, clock))
     user = _CONTROL_PLANE.get(part.kind) or node_user(part.name)
     return _with_certificate(target, data.path, user, clock)
 
