@@ -1,14 +1,15 @@
 """The informer's store: objects of one resource by key, and by indexes that readers add.
 
 Reconcilers never list: they look up. An index maps a value (a node's name, an owner's UID) to the objects that have it.
-An event costs the change of the index, not its size.
+A tally maps such a value to the numbers of objects of each form, for a reader that counts a thousand objects whenever
+one of them changes. An event costs the change of the index or tally, not its size.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.undecodable import Undecodable
@@ -19,6 +20,9 @@ _LOG: Final = logging.getLogger(__name__)
 
 Indexer = Callable[[T], Iterable[str]]
 """The values under which an object is found in an index."""
+
+Tallier = Callable[[T], tuple[str, Hashable] | None]
+"""The value under which an object is counted, and its form; None if it is not counted."""
 
 Same = Callable[[T, T], bool]
 """Returns True if two states of an object are identical in everything that an indexer reads."""
@@ -36,7 +40,7 @@ def by_namespace(obj: KubeObject) -> tuple[str, ...]:
 
 
 class IndexConflict(ValueError):
-    """An index of that name exists and is made by another function."""
+    """An index or tally of that name exists and is made by another function."""
 
     def __init__(self, index: str) -> None:
         self.index = index
@@ -112,8 +116,63 @@ class _Index(Generic[T]):
             del self.entries[value]
 
 
+class _Count:
+    """The number of objects with one value and form."""
+
+    __slots__ = ("number", "place")
+
+    def __init__(self, place: tuple[str, Hashable]) -> None:
+        self.place = place
+        self.number = 0
+
+
+class _Tally(Generic[T]):
+    """One tally: value → form → number of objects."""
+
+    __slots__ = ("counted", "groups", "tallier")
+
+    def __init__(self, tallier: Tallier[T]) -> None:
+        self.tallier = tallier
+        self.groups: dict[str, dict[Hashable, _Count]] = {}
+        self.counted: dict[_Key, _Count] = {}
+        """The count that contains each object, if one does."""
+
+    def put(self, key: _Key, new: T) -> None:
+        """Count an object, or move it to the count of its present form."""
+        try:
+            place = self.tallier(new)
+        except Exception:
+            # As in an index: one odd object must not end the informer of all others.
+            _LOG.exception("%s/%s cannot be counted", *key)
+            place = None
+        before = self.counted.get(key)
+        if before is not None:
+            if before.place == place:
+                return
+            self.remove(key)
+        if place is not None:
+            value, form = place
+            group = self.groups.setdefault(value, {})
+            count = group.get(form)
+            if count is None:
+                count = group[form] = _Count(place)
+            count.number += 1
+            self.counted[key] = count
+
+    def remove(self, key: _Key) -> None:
+        count = self.counted.pop(key, None)
+        if count is None:
+            return
+        count.number -= 1
+        if not count.number:
+            value, form = count.place
+            del self.groups[value][form]
+            if not self.groups[value]:
+                del self.groups[value]
+
+
 class Store(Generic[T]):
-    """Objects by namespace and name, with indexes. Only its informer writes to it."""
+    """Objects by namespace and name, with indexes and tallies. Only its informer writes to it."""
 
     def __init__(self) -> None:
         self._objects: dict[_Key, T] = {}
@@ -126,6 +185,7 @@ class Store(Generic[T]):
         self._filed: tuple[_Index[T], ...] = ()
         self._moving: tuple[tuple[Same[T] | None, tuple[_Index[T], ...]], ...] = ()
         """Indexes whose values may change, grouped by the function that tests it, which is then called once."""
+        self._tallies: dict[str, _Tally[T]] = {}
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -179,12 +239,40 @@ class Store(Generic[T]):
             moving[same] = (*moving.get(same, ()), index)
             self._moving = tuple(moving.items())
 
+    def add_tally(self, name: str, tallier: Tallier[T]) -> None:
+        """Count objects (also existing ones) by the value and the form that ``tallier`` returns.
+
+        Adding the same tally twice changes nothing.
+
+        Raises:
+            IndexConflict: the name is used by another function.
+        """
+        existing = self._tallies.get(name)
+        if existing is not None:
+            if existing.tallier != tallier:
+                raise IndexConflict(name)
+            return
+        tally = _Tally(tallier)
+        for key, obj in self._objects.items():
+            tally.put(key, obj)
+        self._tallies[name] = tally
+
+    def tally(self, name: str, value: str) -> dict[Any, int]:
+        """The numbers of objects with ``value``, by their forms; a snapshot.
+
+        Raises:
+            KeyError: no such tally was added.
+        """
+        return {form: count.number for form, count in self._tallies[name].groups.get(value, {}).items()}
+
     def put(self, obj: T) -> T | None:
         """Enter ``obj`` and answer what was there before."""
         metadata = obj.metadata
         key = (metadata.namespace, metadata.name)
         old = self._objects.get(key)
         self._objects[key] = obj
+        for tally in self._tallies.values():
+            tally.put(key, obj)
         if old is None:
             for index in self._filed:
                 index.put(key, obj)
@@ -212,4 +300,6 @@ class Store(Generic[T]):
         if old is not None:
             for index in self._filed:
                 index.remove(key)
+            for tally in self._tallies.values():
+                tally.remove(key)
         return old

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import cmp_to_key
 from typing import Any, Final, TypeVar
 
@@ -47,12 +47,15 @@ def controlled_pods(pods: Store[Pod], uid: str) -> list[Pod]:
 
     Of a pod that cannot be decoded it is what can be read: taken for absent, it would be replaced again and again.
     """
-    found = list(pods.by_index(BY_CONTROLLER, uid))
+    return [*pods.by_index(BY_CONTROLLER, uid), *controlled_undecodable(pods, uid)]
+
+
+def controlled_undecodable(pods: Store[Pod], uid: str) -> Iterator[Pod]:
+    """What can be read of the pods that cannot be decoded and that the object with that UID controls."""
     for what in pods.undecodable.values():
         rest, _ = rest_of(Pod, what)
         if rest is not None and uid in controller_uid(rest):
-            found.append(rest)
-    return found
+            yield rest
 
 
 def pod_from_template(template: PodTemplateSpec, owner: KubeObject) -> Pod:
@@ -285,6 +288,13 @@ def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
 # pods, matching them anew took a fifth of the time in which they came up.
 @remembered("pods that workloads select", size=16_384, key=IDENTITY)
 def _selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
+    return selects_labels(selector, labels)
+
+
+def selects_labels(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """As `selects`, without a memo: for labels that are made for the call."""
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return False
     try:
         return _compiled(selector).matches(labels)
     except SelectorError:
@@ -305,6 +315,20 @@ async def claim_pods(
     A pod of which ``could_own`` returns False is treated as not selected. ``finalizer`` comes with adoption and goes
     with release.
     """
+    await adopt_pods(control, pods, owner, selector, could_own=could_own, finalizer=finalizer)
+    await release_pods(control, pods, owner, selector, could_own=could_own, finalizer=finalizer)
+
+
+async def adopt_pods(
+    control: PodControl,
+    pods: Store[Pod],
+    owner: KubeObject,
+    selector: LabelSelector | None,
+    *,
+    could_own: Callable[[Pod], bool] | None = None,
+    finalizer: str = "",
+) -> None:
+    """The first part of `claim_pods`."""
     metadata = owner.metadata
     for pod in _orphans(pods, metadata.namespace, selector) if selector is not None else ():
         if (
@@ -313,7 +337,19 @@ async def claim_pods(
             and (could_own is None or could_own(pod))
         ):
             await control.adopt(owner, pod, finalizer)
-    for pod in _unselected(pods.by_index(BY_CONTROLLER, metadata.uid), selector, could_own):
+
+
+async def release_pods(
+    control: PodControl,
+    pods: Store[Pod],
+    owner: KubeObject,
+    selector: LabelSelector | None,
+    *,
+    could_own: Callable[[Pod], bool] | None = None,
+    finalizer: str = "",
+) -> None:
+    """The second part of `claim_pods`."""
+    for pod in _unselected(pods.by_index(BY_CONTROLLER, owner.metadata.uid), selector, could_own):
         await control.release(owner, pod, finalizer)
 
 

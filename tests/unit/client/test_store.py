@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,6 +62,42 @@ def test_an_index_always_equals_a_search(steps: list[tuple[str, str, bool]]) -> 
         for value in ("n1", "n2"):
             found = {key_of(p) for p in store.by_index("node", value)}
             assert found == {key_of(p) for p in store if p.spec.node_name == value}
+
+
+def by_node_and_letter(pod: Pod) -> tuple[str, str] | None:
+    return (pod.spec.node_name, pod.metadata.name[0]) if pod.spec.node_name else None
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "a2", "b"]), st.sampled_from(["", "n1", "n2"]), st.booleans())))
+def test_a_tally_always_equals_a_count(steps: list[tuple[str, str, bool]]) -> None:
+    store: Store[Pod] = Store()
+    store.add_tally("letters", by_node_and_letter)
+    for name, node, keep in steps:
+        if keep:
+            store.put(pod(name, node))
+        else:
+            store.remove(ObjectKey("default", name))
+        for value in ("n1", "n2"):
+            counted = Counter(p.metadata.name[0] for p in store if p.spec.node_name == value)
+            assert store.tally("letters", value) == counted
+
+
+def test_a_tally_added_late_counts_what_is_there_and_has_one_meaning() -> None:
+    store: Store[Pod] = Store()
+    store.put(pod("a", "n1"))
+    store.add_tally("letters", by_node_and_letter)
+    store.add_tally("letters", by_node_and_letter)
+    assert store.tally("letters", "n1") == {"a": 1}
+    with pytest.raises(IndexConflict):
+        store.add_tally("letters", lambda _: None)
+
+
+def test_an_object_that_cannot_be_counted_is_left_out() -> None:
+    store: Store[Pod] = Store()
+    store.add_tally("hosts", lambda pod: ("all", {"a": "host"}[pod.metadata.name]))
+    store.put(pod("a"))
+    store.put(pod("b"))
+    assert store.tally("hosts", "all") == {"host": 1}
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([None, "", "n1", "n2"]))))

@@ -65,10 +65,11 @@ class DaemonSetController(WorkloadController[DaemonSet]):
         if old.metadata.labels != node.metadata.labels or old.spec != node.spec:
             self._node_changed(node)
 
-    async def sync(self, obj: DaemonSet, pods: list[Pod]) -> float | None:
+    async def sync(self, obj: DaemonSet) -> float | None:
         """Create where a pod is missing, delete where it does not belong, replace what is outdated."""
         if obj.metadata.deletion_timestamp is not None:
             return None
+        pods = self.controlled(obj)
         digest = await self._revisions.current(obj, obj.spec.template)
         by_node: dict[str, list[Pod]] = {}
         for pod in pods:

@@ -76,8 +76,9 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         if owner is not None and owner.kind == self.ref.kind:
             self.queue.add(ObjectKey(revision.metadata.namespace, owner.name))
 
-    async def sync(self, obj: StatefulSet, pods: list[Pod]) -> float | None:
+    async def sync(self, obj: StatefulSet) -> float | None:
         """Make, replace or delete the next pod in order, then write the status; also if that failed."""
+        pods = self.controlled(obj)
         update = await self._revisions.current(obj, obj.spec.template)
         current = obj.status.current_revision.removeprefix(f"{obj.metadata.name}-") or update
         by_ordinal = {ordinal: pod for pod in pods if (ordinal := ordinal_of(obj, pod)) is not None}

@@ -76,9 +76,17 @@ class WorkloadController(Generic[T]):
     async def wait_for_more(self) -> None:
         """Wait for further informers of a subclass."""
 
-    async def sync(self, obj: T, pods: list[Pod]) -> float | None:
-        """Bring one object a step further; ``pods`` are those it controls. Seconds until it wants another look."""
+    async def claim(self, obj: T) -> None:
+        """Adopt and release pods."""
+        await claim_pods(self.control, self.pods.store, obj, self.selector(obj), could_own=self.membership(obj))
+
+    async def sync(self, obj: T) -> float | None:
+        """Bring one object a step further. Return the seconds after which it is reconciled again."""
         raise NotImplementedError
+
+    def controlled(self, obj: T) -> list[Pod]:
+        """Return the pods that the object controls."""
+        return controlled_pods(self.pods.store, obj.metadata.uid)
 
     def selector(self, obj: T) -> LabelSelector | None:
         """Return the object's selector."""
@@ -134,10 +142,10 @@ class WorkloadController(Generic[T]):
             # The event of the last write is still to come, and brings the object here again.
             return 1.0
         if metadata.deletion_timestamp is None:
-            await claim_pods(self.control, self.pods.store, obj, self.selector(obj), could_own=self.membership(obj))
+            await self.claim(obj)
             if not self.expectations.met(metadata.uid):
                 return 1.0
-        return await self.sync(obj, controlled_pods(self.pods.store, metadata.uid))
+        return await self.sync(obj)
 
 
 def _spec(obj: KubeObject) -> Any:

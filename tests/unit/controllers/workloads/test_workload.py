@@ -27,8 +27,8 @@ class Watching(WorkloadController[ReplicaSet]):
         self.seen: list[tuple[str, list[str]]] = []
         self.again: float | None = None
 
-    async def sync(self, obj: ReplicaSet, pods: list[Pod]) -> float | None:
-        self.seen.append((obj.metadata.name, sorted(pod.metadata.name for pod in pods)))
+    async def sync(self, obj: ReplicaSet) -> float | None:
+        self.seen.append((obj.metadata.name, sorted(pod.metadata.name for pod in self.controlled(obj))))
         again, self.again = self.again, None
         return again
 
