@@ -14,7 +14,7 @@ from cathedra.api.core.apps_v1 import DaemonSet, StatefulSet
 from cathedra.api.core.batch_v1 import Job
 from cathedra.api.core.core_v1 import Event, Pod
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.resource import ResourceClaim, ResourceSlice
+from cathedra.api.resource import Device, ResourceClaim, ResourceSlice
 from cathedra.api.struct import encode
 from cathedra.insight.explanation.afterfilters import refusal_of
 from cathedra.insight.explanation.explainer import Explainer
@@ -33,6 +33,8 @@ _WITHOUT_CONDITION: Final = (StatefulSet, DaemonSet, Job)
 """Kinds without the condition ReplicaFailure."""
 _EXPLAINED: Final = 20
 """Largest number of pending pods that are explained one by one; others are counted with equal ones."""
+
+_NO_DEVICES: Final = frozenset[str]()
 
 MOST_ADDED: Final = 20_000
 """Devices of new nodes that are listed; a page could not draw many more."""
@@ -192,13 +194,12 @@ def _device_counts(state: ClusterState) -> dict[str, tuple[int, int]]:
 
     Slices are counted as they are, because the inventory of 5,000 nodes takes 1.5 s to build.
     """
-    held = {
-        (result.driver, result.pool, result.device)
-        for claim in state.all(ResourceClaim)
-        if claim.status.allocation is not None
-        for result in claim.status.allocation.devices.results
-        if not result.admin_access
-    }
+    held: dict[tuple[str, str], set[str]] = {}
+    for claim in state.all(ResourceClaim):
+        if claim.status.allocation is not None:
+            for result in claim.status.allocation.devices.results:
+                if not result.admin_access:
+                    held.setdefault((result.driver, result.pool), set()).add(result.device)
     slices = state.all(ResourceSlice)
     newest: dict[tuple[str, str], int] = {}
     for piece in slices:
@@ -206,13 +207,20 @@ def _device_counts(state: ClusterState) -> dict[str, tuple[int, int]]:
         newest[pool] = max(newest.get(pool, 0), piece.spec.pool.generation)
     found: dict[str, tuple[int, int]] = {}
     for piece in slices:
-        driver, pool_name = piece.spec.driver, piece.spec.pool.name
-        if piece.spec.pool.generation < newest[driver, pool_name]:
+        pool = (piece.spec.driver, piece.spec.pool.name)
+        if piece.spec.pool.generation < newest[pool]:
             continue
-        for device in piece.spec.devices or ():
-            node = piece.spec.node_name or device.node_name or "–"
+        names = held.get(pool, _NO_DEVICES)
+        by_node: dict[str, Sequence[Device]] = {}
+        if piece.spec.node_name and piece.spec.devices:
+            by_node[piece.spec.node_name] = piece.spec.devices
+        else:
+            for device in piece.spec.devices or ():
+                name = device.node_name or "–"
+                by_node[name] = (*by_node.get(name, ()), device)
+        for node, devices in by_node.items():
             number, taken = found.get(node, (0, 0))
-            found[node] = number + 1, taken + ((driver, pool_name, device.name) in held)
+            found[node] = number + len(devices), taken + sum([one.name in names for one in devices])
     return found
 
 

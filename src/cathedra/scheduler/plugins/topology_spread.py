@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, Final
 
@@ -238,12 +238,14 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         # Kubernetes' own defaults concern nodes without a zone too.
         own = bool(pod.pod.spec.topology_spread_constraints) or self._has_own_defaults
         columns = [one.column(state.snapshot, pod, nodes) for one in constraints]
-        for constraint, column in zip(constraints, columns, strict=True):
-            if constraint.key != HOSTNAME and (own or any(domain is not None for domain in column)):
+        values = list(map(set, columns))
+        for constraint, found in zip(constraints, values, strict=True):
+            if constraint.key != HOSTNAME and (own or found != {None}):
                 constraint.count(state, pod, [one.key for one in constraints] if own else ())
-        rows = list(zip(*columns, strict=True))
         # Nodes with equal rows have equal scores: a few of them are computed instead of those of hundreds of nodes.
-        numbers = Counter(rows)
+        keys, row_of = _rows(columns, values)
+        counted = {key: (row_of(key), number) for key, number in Counter(keys).items()}
+        numbers = dict(counted.values())
         usable = {row: number for row, number in numbers.items() if not own or None not in row}
         if not usable:
             return [0] * len(nodes)
@@ -252,8 +254,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
             row: _rounded(sum([one.part(value, by) for one, value, by in zip(constraints, row, weights, strict=True)]))
             for row in usable
         }
-        scores = dict.fromkeys(numbers, 0) | _inverted(raw)
-        return list(map(scores.__getitem__, rows))
+        scores = _inverted(raw)
+        score_of = {key: scores.get(row, 0) for key, (row, _) in counted.items()}
+        return list(map(score_of.__getitem__, keys))
 
     def _constraints(self, attempt: Attempt | None, pod: PodInfo, when: str) -> list[_Constraint]:
         """The pod's own constraints of that kind, or else the default ones, which select its relatives."""
@@ -306,6 +309,23 @@ def _counted_in_turns(
             domain, number = found
             counts[domain] = counts.get(domain, 0) + number
     return counts
+
+
+def _rows(
+    columns: Sequence[Sequence[_Value]], values: Sequence[Set[_Value]]
+) -> tuple[Sequence[Any], Callable[[Any], _Row]]:
+    """Return a key of the row of each node, and a function that returns the row of a key.
+
+    ``values`` are those of each column.
+    """
+    varying = [place for place, found in enumerate(values) if len(found) > 1]
+    if len(varying) > 1:
+        return list(zip(*columns, strict=True)), tuple
+    # Fast path: if the other columns have one value each, as in a cluster of one zone, the values of one column are the
+    # keys. Counting 500 of them takes 20 µs, counting tuples 180 µs.
+    place = varying[0] if varying else 0
+    before, after = [one[0] for one in columns[:place]], [one[0] for one in columns[place + 1 :]]
+    return columns[place], lambda value: (*before, value, *after)
 
 
 def _weight(constraint: _Constraint, place: int, usable: Mapping[_Row, int]) -> float:
