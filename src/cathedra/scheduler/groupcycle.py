@@ -190,13 +190,7 @@ class PodGroupConditions:
 
     async def write(self, key: GroupKey, outcome: PodGroupOutcome) -> None:
         """Write ``outcome`` into the group's status. A group that was scheduled once stays so."""
-        group: PodGroup | CompositePodGroup | None
-        if key.kind == "PodGroup":
-            group = self._groups.pod_group(key.namespace, key.name)
-        elif self._composites:
-            group = self._groups.composite(key.namespace, key.name)
-        else:
-            group = None
+        group = self._group(key)
         if group is None:
             return
         old = find_condition(group.status.conditions, f"{key.kind}{self._type}")
@@ -223,14 +217,21 @@ class PodGroupConditions:
             return
         others = [one for one in group.status.conditions if one.type != made.type]
         conditions = [{"message": "", **to_dict(one)} for one in (*others, made)]
-        patch: dict[str, Any] = {"metadata": {"uid": uid}, "status": {"conditions": conditions}}
         try:
-            if key.kind == "PodGroup":
-                await self._client.resource(PODGROUPS, key.namespace).patch(key.name, PatchType.MERGE, patch, "status")
-            else:
-                composites = self._client.resource(COMPOSITEPODGROUPS, key.namespace)
-                await composites.patch(key.name, PatchType.MERGE, patch, "status")
+            await self._patch(key, {"metadata": {"uid": uid}, "status": {"conditions": conditions}})
         except (StatusError, ConnectionError) as failure:
             # The next attempt writes the condition again.
             self._scheduled.discard(uid)
             _LOG.info("%s %s/%s: condition not written: %s", *key, failure)
+
+    def _group(self, key: GroupKey) -> PodGroup | CompositePodGroup | None:
+        if key.kind == "PodGroup":
+            return self._groups.pod_group(key.namespace, key.name)
+        return self._groups.composite(key.namespace, key.name) if self._composites else None
+
+    async def _patch(self, key: GroupKey, patch: dict[str, Any]) -> None:
+        if key.kind == "PodGroup":
+            await self._client.resource(PODGROUPS, key.namespace).patch(key.name, PatchType.MERGE, patch, "status")
+            return
+        composites = self._client.resource(COMPOSITEPODGROUPS, key.namespace)
+        await composites.patch(key.name, PatchType.MERGE, patch, "status")

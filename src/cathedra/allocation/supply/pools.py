@@ -498,19 +498,16 @@ class _Gathering:
             devices = tuple([device for record in targeting for device in record.devices])
             kinds = tuple([kind for record in targeting for kind in record.kinds])
             valid = len({device.name for device in devices}) == len(devices)
-        counters: dict[tuple[str, str], int] = {}
         definitions: dict[tuple[str, str], Counter] = {}
+        counters: dict[tuple[str, str], int] = {}
         if partitions and any(record.counter_sets or record.consumers for record in (*records, *rest)):
             sets = [one for record in (*records, *rest) for one in record.counter_sets]
-            names = {one.name for one in sets}
-            valid = valid and len(names) == len(sets)
             for one in sets:
                 definitions.update({(one.name, name): counter for name, counter in one.counters.items()})
             counters = {place: counter.amount.nanos for place, counter in definitions.items()}
-            checked = [*targeting, *elsewhere]
-            if self.features.behaviour.counter_slices_reach_every_node:
-                checked = [*records, *rest]
-            valid = valid and all(_refers(one, names, counters) for record in checked for one in record.consumers)
+            everywhere = self.features.behaviour.counter_slices_reach_every_node
+            checked = [*records, *rest] if everywhere else [*targeting, *elsewhere]
+            valid = valid and _has_sound_counters(checked, [one.name for one in sets], counters)
         status = PoolStatus.COMPLETE if valid else PoolStatus.INVALID
         return PoolSupply(
             pool,
@@ -541,6 +538,16 @@ def _policies(definitions: Mapping[tuple[str, str], Counter]) -> tuple[object, .
             if counter.request_policy is not None
         ]
     )
+
+
+def _has_sound_counters(
+    records: Iterable[SliceRecord], names: Sequence[str], counters: Mapping[tuple[str, str], int]
+) -> bool:
+    """Return True if the names of counter sets differ, and all devices refer to existing counters."""
+    known = set(names)
+    if len(known) < len(names):
+        return False
+    return all(_refers(one, known, counters) for record in records for one in record.consumers)
 
 
 def _refers(record: DeviceRecord, sets: set[str], counters: Mapping[tuple[str, str], int]) -> bool:

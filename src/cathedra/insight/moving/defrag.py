@@ -98,11 +98,7 @@ def defrag(
     whole = complete(state)
     # Pods that wait would take the room that is made, in the simulation as in the cluster.
     whole = whole.without([pod for pod in whole.pods if not pod.spec.node_name and not is_terminal(pod)])
-    names = [one.metadata.name for one in whole.all(DeviceClass)]
-    if device_class and device_class not in names:
-        some = ", ".join(names[:5]) or "none"
-        raise InvalidInput(f"there is no device class {device_class!r} in {state.source}; there are {some}")
-    names = [device_class] if device_class else names
+    names = _class_names(whole, device_class)
     rooms = {name: _room(name, whole) for name in names}
     # The class with the most to gain first: free devices that no single claim can have, then devices that are blocked.
     ordered = sorted(names, key=lambda name: (rooms[name].before - rooms[name].free, -rooms[name].devices))
@@ -134,6 +130,15 @@ def defrag(
         all(plan.complete for plan in plans),
         state.notes,
     )
+
+
+def _class_names(state: ClusterState, device_class: str) -> list[str]:
+    """Return the name of one class, or of all."""
+    names = [one.metadata.name for one in state.all(DeviceClass)]
+    if device_class and device_class not in names:
+        some = ", ".join(names[:5]) or "none"
+        raise InvalidInput(f"there is no device class {device_class!r} in {state.source}; there are {some}")
+    return [device_class] if device_class else names
 
 
 class _Enlarged(msgspec.Struct, frozen=True):

@@ -227,17 +227,7 @@ def _components(
         for pod in state.pods
         if (pod.spec.node_name or ORPHAN in pod.metadata.annotations) and not is_terminal(pod)
     }
-    parent = {uid: uid for uid in pods}
-
-    def root(uid: str) -> str:
-        while parent[uid] != uid:
-            parent[uid] = uid = parent[parent[uid]]
-        return uid
-
-    def join(uids: Sequence[str]) -> None:
-        for uid in uids[1:]:
-            parent[root(uid)] = root(uids[0])
-
+    sets = _DisjointSets(pods)
     claims: dict[str, list[ResourceClaim]] = {}
     for claim in state.all(ResourceClaim):
         if claim.status.allocation is None:
@@ -245,7 +235,7 @@ def _components(
         users = [one.uid for one in claim.status.reserved_for if one.uid in pods]
         users = users or [uid for uid in (f"orphan-{claim.metadata.uid}",) if uid in pods]
         if users:
-            join(users)
+            sets.join(users)
             claims.setdefault(users[0], []).append(claim)
     gangs: dict[GroupKey, list[str]] = {}
     groups = StateGroups(state)
@@ -254,13 +244,32 @@ def _components(
         if group is not None:
             gangs.setdefault(group_key(group), []).append(uid)
     for uids in gangs.values():
-        join(uids)
+        sets.join(uids)
     found: dict[str, tuple[list[Pod], list[ResourceClaim]]] = {}
     for uid, pod in pods.items():
-        members, held = found.setdefault(root(uid), ([], []))
+        members, held = found.setdefault(sets.root(uid), ([], []))
         members.append(pod)
         held.extend(claims.get(uid, ()))
     yield from found.values()
+
+
+class _DisjointSets:
+    """Disjoint sets of UIDs, each named by one of its elements, its root."""
+
+    def __init__(self, uids: Iterable[str]) -> None:
+        self._parent = {uid: uid for uid in uids}
+
+    def root(self, uid: str) -> str:
+        """Return the root of the set of an element."""
+        parent = self._parent
+        while parent[uid] != uid:
+            parent[uid] = uid = parent[parent[uid]]
+        return uid
+
+    def join(self, uids: Sequence[str]) -> None:
+        """Unite the sets of elements."""
+        for uid in uids[1:]:
+            self._parent[self.root(uid)] = self.root(uids[0])
 
 
 def _obstacle(pods: Sequence[Pod], claims: Iterable[ResourceClaim], priority: int, state: ClusterState) -> str:
