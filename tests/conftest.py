@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Whoever runs the suite in the background of a shell without job control ignores interrupts, and so would all programs
-# that tests start and interrupt.
+# In the background of a shell without job control the suite ignores interrupts, and so would all programs that tests
+# start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run: a change is judged by what it changed. `make fuzz` looks for others. How long an

@@ -24,7 +24,7 @@ STYLES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 @dataclass(frozen=True)
 class Screen:
-    """What a terminal shows of a command, and how it ended."""
+    """Terminal output of a command, and its exit code."""
 
     code: int
     lines: list[str]

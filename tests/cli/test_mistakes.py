@@ -165,5 +165,5 @@ def test_a_mistake_gets_one_line_piped_and_on_terminals(words: str, said: str, s
 
 
 def context_of(home: Path) -> bool:
-    """Whether a kubeconfig was made."""
+    """True if a kubeconfig was made."""
     return (home / ".kube" / "config").exists()

@@ -93,7 +93,7 @@ def show(scores: dict[str, Score], wanted: str) -> int:
 
 
 def below_baseline(counts: dict[str, int]) -> list[str]:
-    """What has fallen below the committed baseline, in words."""
+    """Return the areas that have fallen below the committed baseline, as text."""
     if not BASELINE.exists():
         return []
     baseline: dict[str, int] = json.loads(BASELINE.read_text())
@@ -105,7 +105,7 @@ def below_baseline(counts: dict[str, int]) -> list[str]:
 
 
 def main() -> int:
-    """Run, print, and say by the exit code whether the baseline holds."""
+    """Run and print the areas. Return exit code 0 if the baseline holds."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__.splitlines()[0])
     parser.add_argument("--vectors", type=Path, default=VECTORS, help="other vectors")
     parser.add_argument("--area", choices=AREAS, action="append", help="only this area (may be repeated)")

@@ -53,7 +53,7 @@ EXHAUSTIVE_STEPS = 400
 
 @dataclass
 class Answer:
-    """What came out, in the vectors' words."""
+    """Return the outcome in the vectors' form."""
 
     outcome: str
     error: str = ""

@@ -126,7 +126,7 @@ def config_of(name: str) -> ServerConfig:
 
 @dataclass
 class Answer:
-    """What came back over ASGI."""
+    """Response over ASGI."""
 
     status: int = 0
     headers: list[tuple[str, str]] = field(default_factory=list)
@@ -347,7 +347,7 @@ def without_noise(value: Any, *, managed: bool) -> Any:
 
 
 def fuzz_summary(value: Any) -> Any:
-    """What the vectors keep of an answer to a damaged object."""
+    """Return the part of a response for a damaged object that the vectors keep."""
     if not isinstance(value, dict) or value.get("kind") != "Status":
         return {"kind": value.get("kind")} if isinstance(value, dict) else value
     causes = [

@@ -100,7 +100,7 @@ def encode(value: Any) -> Any:
 
 
 def same(wanted: Any, given: Any) -> bool:
-    """Whether two encoded values are the same; the order in maps means nothing."""
+    """Return True if two encoded values are equal; the order in maps is ignored."""
     if not isinstance(wanted, dict) or not isinstance(given, dict):
         return bool(wanted == given)
     if "map" in wanted and "map" in given:
@@ -123,7 +123,7 @@ def same(wanted: Any, given: Any) -> bool:
 
 
 def same_text(wanted: str, given: str) -> bool:
-    """Whether two error texts are the same as far as they are short."""
+    """Return True if two error texts are equal in their common length."""
     return wanted == given if len(wanted) <= SHORT else wanted[:SHORT] == given[:SHORT]
 
 
@@ -294,7 +294,7 @@ def _environment(case: dict[str, Any]) -> Environment:
 
 
 def decode(encoded: dict[str, Any]) -> Any:
-    """The value that the vectors spell."""
+    """Return the value of a vector."""
     ((kind, given),) = encoded.items()
     match kind:
         case "uint":

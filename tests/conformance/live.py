@@ -21,7 +21,7 @@ __all__ = ["LiveScore", "run_live"]
 
 @dataclass
 class LiveScore:
-    """What became of the scenarios."""
+    """Outcomes of the scenarios."""
 
     passed: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)

@@ -50,7 +50,7 @@ class ClusterInUse(Exception):
 
 
 class NotRemoved(Exception):
-    """What a scenario left could not be removed, so the next one cannot begin."""
+    """Objects of a scenario could not be removed, so the next one cannot begin."""
 
     def __init__(self, left: Iterable[str]) -> None:
         self.left = tuple(left)
@@ -97,7 +97,7 @@ class LiveCluster:
         return str(Time(int(time.time()) + seconds))
 
     def state(self) -> object:
-        """A new object each time: only listing tells whether something has changed."""
+        """A new object each time: only a list shows if something has changed."""
         return object()
 
     def is_scheduling(self) -> bool:
@@ -182,7 +182,7 @@ class Stage:
             waited += self._cluster.step
 
     async def _left(self) -> list[tuple[str, Json]]:
-        """What is to be removed: namespaces first, since nothing can be made in one that is being deleted."""
+        """Return the objects to remove: namespaces first, since nothing can be created in one that is being deleted."""
         found: list[tuple[str, Json]] = []
         for kind in (kind for kind, resource in self._served.items() if not resource.namespaced):
             objects = await self._list(self._served[kind])
@@ -208,7 +208,7 @@ class Stage:
 
 
 async def column_of(cluster: Cluster) -> str:
-    """Which scenarios suit the cluster by what it serves: ``all`` gates, or ``default``."""
+    """Return the set of gates of the scenarios that suit the cluster, by the served APIs: ``all`` or ``default``."""
     code, _ = await cluster.request("GET", f"/apis/{_ALPHA_VERSION}")
     return "all" if code == 200 else "default"
 

@@ -33,7 +33,7 @@ class Cluster(Protocol):
     """A cluster on which scenarios are played."""
 
     step: float
-    """Seconds between two looks at a cluster that is watched for rest."""
+    """Seconds between two checks if a cluster is at rest."""
 
     async def request(self, method: str, path: str, body: Any = None, content_type: str = _JSON) -> tuple[int, Any]:
         """Status code and value of the answer."""
@@ -51,7 +51,7 @@ class Cluster(Protocol):
         """Something that is equal as long as nothing has changed; a new object each time if that is not known."""
 
     def is_scheduling(self) -> bool:
-        """Whether the scheduler has pods in its active or back-off queue, as far as that is known."""
+        """True if the scheduler is known to have pods in its active or back-off queue."""
 
 
 class Player:
@@ -383,7 +383,7 @@ def _title(step: Json) -> str:
 
 
 def difference(wanted: Any, found: Any) -> str:
-    """What is wanted and missing (-), and what was found instead (+), section by section."""
+    """Return the missing lines (-) and the unexpected ones (+), section by section."""
     if not isinstance(wanted, dict) or not isinstance(found, dict):
         return f"- {_line(wanted)}\n+ {_line(found)}"
     lines: list[str] = []

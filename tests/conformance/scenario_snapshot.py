@@ -101,7 +101,7 @@ class Identities:
         self._shown: set[str] = set()
 
     def see(self, kind: str, obj: Json) -> None:
-        """Remember who an object is."""
+        """Store the identity of an object."""
         metadata = obj["metadata"]
         uid, name = metadata["uid"], metadata["name"]
         if uid not in self._seen:
@@ -148,7 +148,7 @@ class Identities:
         return value
 
     def is_news(self, event: Json) -> bool:
-        """Whether an event (normalised) has not been shown yet; it is from now on."""
+        """Return True if a normalised event is new, and note it."""
         key = json.dumps(event, sort_keys=True)
         if key in self._shown:
             return False

@@ -152,7 +152,7 @@ class ControlPlane:
         return self._server.revision
 
     def is_scheduling(self) -> bool:
-        """Whether pods are in the active or back-off queue."""
+        """True if pods are in the active or back-off queue."""
         counted = self._scheduler.statistics()
         return bool(counted["active"] or counted["backoff"])
 

@@ -31,7 +31,7 @@ def cases(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def count(path: Path) -> int:
-    """How many cases a file holds."""
+    """Return the number of cases in a file."""
     return sum(1 for _ in _lines(path))
 
 

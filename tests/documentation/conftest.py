@@ -7,7 +7,7 @@ import pytest
 from tests.requirements import program, root
 
 NEEDS = {"examples/cri/README.md": ("containerd", "ctr", "runc", "busybox")}
-"""Programs that a page says it needs, besides root."""
+"""Programs that a page requires, besides root."""
 
 
 @pytest.fixture(autouse=True)

@@ -71,7 +71,7 @@ def read_steps(page: Path) -> list[Step]:
 
 
 def same(shown: tuple[str, ...], printed: list[str]) -> bool:
-    """Whether what was printed is what the page shows."""
+    """Return True if the output equals that of the page."""
     pattern = ""
     for line in shown:
         if line.strip() == "…":
@@ -107,7 +107,7 @@ class Shell:
         """The exit code of a command, and what it printed on both outputs."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        # What stays in the background must not hold the pipe by which the end of the command is told.
+        # A background process must not hold the pipe that signals the end of the command.
         text = command.rstrip()
         run = f"{{ {text}\n}}" if text.endswith("&") else text
         # A file for each command: what is still in the background writes to the one of its own.
@@ -129,7 +129,7 @@ class Shell:
 
 
 def run_steps(steps: list[Step], shell: Shell) -> Iterator[str]:
-    """Run the steps in order; a text for each that did not go as the page says."""
+    """Run the steps in order. Return a text for each whose output differs from the page."""
     for step in steps:
         code, printed = shell.run(step.command)
         deadline = time.monotonic() + PATIENCE

@@ -46,7 +46,7 @@ class Resource:
     namespaced: bool
     has_status: bool
     shape: Shape | None
-    """How strategic merge patches merge; None for custom resources."""
+    """Schema of strategic merge patches; None for custom resources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Stored:
     value: dict[str, Any]
     """Plain values; empty if ``body`` is no JSON object."""
     body: bytes
-    """What is sent for it, byte for byte."""
+    """Bytes that are sent for it."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -312,7 +312,7 @@ class ObjectStore:
         return shown
 
     def _last_state(self, resource: Resource, stored: Stored) -> Stored:
-        """What is shown of an object that is gone: it has the version of its deletion."""
+        """Return the last state of a deleted object, with the version of its deletion."""
         if stored.body != to_json(stored.value) or not stored.value:
             return stored  # one that is sent verbatim
         value = {**stored.value, "metadata": {**stored.value["metadata"], "resourceVersion": str(self.version)}}

@@ -37,7 +37,7 @@ __all__ = ["NEWER_FIELDS", "GoAPIServer", "go_api_server"]
 NEWER_FIELDS: Final[Mapping[str, Any]] = {
     "fieldOfANewerRelease": {"enabled": True, "names": None, "weights": [0.5, 1e21, 1e-7, 3], "text": "a<b>&c"}
 }
-"""What a release after ours writes into metadata, spec and status of every object."""
+"""Fields that a later release writes into metadata, spec and status of every object."""
 _PLAIN: Final = {
     "/healthz": b"ok",
     "/livez": b"ok",
@@ -83,7 +83,7 @@ class GoAPIServer:
 
     @property
     def target(self) -> Target:
-        """How clients reach it."""
+        """Address and credentials for clients."""
         return Target(self.url, certificate_authority=self.authority, token="tests" if self.authority else "")
 
     def kubeconfig(self, path: Path) -> Path:
@@ -379,7 +379,7 @@ class GoAPIServer:
 
 
 class _Selection:
-    """Which objects of a resource a request is for."""
+    """Selection of a resource's objects by a request."""
 
     def __init__(self, query: Mapping[str, str], namespace: str) -> None:
         self._namespace = namespace

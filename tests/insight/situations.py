@@ -44,7 +44,7 @@ class Situation:
     subject: str = "pod/p"
     source: str = ""
     newest_only: bool = False
-    """Whether older API versions cannot say it."""
+    """True if older API versions cannot express it."""
     verdict: str = "does not fit"
     more: Object = field(default_factory=dict)
 

@@ -71,7 +71,7 @@ def asked(one: Situation, state: ClusterState) -> Explanation:
 
 
 def relevant(answer: Explanation) -> Explanation:
-    """The part that tells why: of a workload the first one that does not fit."""
+    """Return the part with the reason: of a workload the first one that does not fit."""
     return next((part for part in answer.flat() if part.causes and not part.parts), answer)
 
 

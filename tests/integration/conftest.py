@@ -19,7 +19,7 @@ from tests.requirements import kubectl_path
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 _KUBECTLS = Path("/usr/lib/google-cloud-sdk/bin")
-"""Where Debian's package google-cloud-cli keeps the kubectl of each release."""
+"""Directory in which Debian's package google-cloud-cli has the kubectl of each release."""
 
 
 @dataclass(frozen=True)

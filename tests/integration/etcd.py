@@ -32,7 +32,7 @@ class _Store:
 
     @property
     def url(self) -> str:
-        """What ``--store`` takes."""
+        """Return the value of ``--store``."""
         return f"etcd://127.0.0.1:{self.port}"
 
     def start(self) -> None:
@@ -136,4 +136,4 @@ def running_kine(data: Path, notify_seconds: float = 5.0) -> Iterator[Kine]:
 
 
 STORES = {"etcd": running_etcd, "kine": running_kine}
-"""How to start each program that serves etcd's protocol."""
+"""Start functions of the programs that serve etcd's protocol."""

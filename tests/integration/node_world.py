@@ -94,12 +94,12 @@ class World:
 
     @property
     def fault_happened(self) -> bool:
-        """Whether a process has died at the fault point."""
+        """Return True if a process has died at the fault point."""
         return not self.fault_mark.exists()
 
     @asynccontextmanager
     async def patience(self) -> AsyncIterator[None]:
-        """Bounds the block; a failure tells what the agent has logged."""
+        """Limit the time of the block; a failure has the log of the agent."""
         try:
             async with asyncio.timeout(120):
                 yield
@@ -109,7 +109,7 @@ class World:
             raise AssertionError(f"nothing more happened; agent: {ended}calls: {self.driver.calls}\n{log}") from error
 
     async def until_ready(self) -> None:
-        """Wait until the agent has chosen its container runtime and says that the node is ready."""
+        """Wait until the agent has chosen its container runtime and reports the node as ready."""
         async with self.patience():
             while True:
                 node = await self.client.resource(NODES).get(NODE)
@@ -126,7 +126,7 @@ class World:
             return 0
 
     def kill_shim(self) -> None:
-        """End the container shim without a chance to say anything."""
+        """Kill the container shim."""
         pid = self.shim_pid
         with contextlib.suppress(ProcessLookupError):
             if pid:
@@ -220,7 +220,7 @@ class World:
                 await asyncio.sleep(0.02)
 
     def lines(self, name: str) -> list[str]:
-        """What containers have written into a file of the shared directory."""
+        """Return the text that containers have written into a file of the shared directory."""
         path = self.directory / name
         return path.read_text().split() if path.exists() else []
 
@@ -258,7 +258,7 @@ async def node_world(runtime: str) -> AsyncIterator[World]:
 
 
 def traces(root: Path) -> list[str]:
-    """What is left of a node that has been stopped: shim, mounts, cgroups, the container runtime's state."""
+    """Return the remains of a stopped node: shim, mounts, cgroups, the container runtime's state."""
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     socket = root / "containers" / "shim.sock"
     state = root / "containers" / "runtime"

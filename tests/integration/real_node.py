@@ -122,7 +122,7 @@ async def running(agent: NodeAgent) -> AsyncIterator[None]:
 
 
 async def read_all(socket: aiohttp.ClientWebSocketResponse) -> dict[int, bytes]:
-    """What arrived on each channel until the other side closed."""
+    """Return the data of each channel until the other side closed."""
     channels: dict[int, bytes] = {}
     async for message in socket:
         channels[message.data[0]] = channels.get(message.data[0], b"") + message.data[1:]

@@ -99,7 +99,7 @@ class StormServer:
 
 @dataclass
 class Account:
-    """What each object must be: the acknowledged value (None: absent), or what an unanswered request would make it."""
+    """Possible values of each object: the acknowledged one (None: absent), and those of unanswered requests."""
 
     acknowledged: dict[str, str | None] = field(default_factory=dict)
     open: dict[str, str | None] = field(default_factory=dict)
@@ -133,7 +133,8 @@ class Storm:
         self._over = False
 
     async def burst(self, session: aiohttp.ClientSession, answers: int, strike: Any) -> None:
-        """Write until so many answers have come, then ``strike`` while the writers are at it; they end there."""
+        """Write until a number of responses has arrived, then call ``strike`` during the writes; the writers end
+        there."""
         enough = asyncio.Event()
         self._over = False
         goal = self.account.answers + answers

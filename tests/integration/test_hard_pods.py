@@ -29,7 +29,7 @@ SELECTOR = (
 
 
 class Pulse:
-    """What an independent client sees of a server: how long `/livez` took at most."""
+    """An independent client of a server, with the longest time of `/livez`."""
 
     def __init__(self, url: str) -> None:
         self._at = urlsplit(url)
@@ -38,7 +38,7 @@ class Pulse:
         self.answers = 0
 
     def watch(self) -> None:
-        """Ask on a new connection each time, until `stop`."""
+        """Send requests, each on a new connection, until `stop`."""
         context = ssl._create_unverified_context()
         while not self._ended.is_set():
             began = time.monotonic()

@@ -315,7 +315,7 @@ async def test_a_container_that_takes_more_memory_than_it_may_is_killed_for_it(n
 
 @contained
 async def test_a_container_may_take_more_memory_after_it_was_resized(node: RealNode) -> None:
-    """With the limit that it begins with it would be killed; it goes on when the volume says so."""
+    """The container would be killed with its first limit; it continues when a file in the volume allows it."""
 
     def memory(amount: str) -> ResourceRequirements:
         return ResourceRequirements(limits={"memory": Quantity(amount)}, requests={"memory": Quantity("32Mi")})

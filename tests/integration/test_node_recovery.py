@@ -65,7 +65,7 @@ async def test_a_pod_force_deleted_while_no_agent_was_there_leaves_nothing_behin
 
 
 async def test_killing_the_agent_again_and_again_while_pods_end_calls_nothing_twice_for_good(world: World) -> None:
-    """Whatever moment the agent dies at: each container runs once, and in the end every claim is let go."""
+    """The agent dies at any moment: each container runs once, and in the end every claim is released."""
     names = [f"p{i}" for i in range(4)]
     for name in names:
         await world.create(name, f"echo $$ >> {world.directory}/{name}; sleep 0.3")

@@ -52,7 +52,7 @@ def cluster(start_cluster: Callable[..., RunningCluster]) -> RunningCluster:
 
 @pytest.fixture
 def api(cluster: RunningCluster) -> Iterator[client.ApiClient]:
-    """A client as its documentation says to make one."""
+    """Return a client, created as in its documentation."""
     with config.new_client_from_config(config_file=str(cluster.kubeconfig)) as made:
         yield made
 

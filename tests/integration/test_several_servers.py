@@ -107,14 +107,14 @@ def config_map(name: str, value: str = "") -> dict[str, Any]:
 
 
 def requests_counted(text: str, verb: str, resource: str) -> float:
-    """How many requests of a kind the exposition tells of."""
+    """Return the number of requests of a kind, by the metrics."""
     lines = (line for line in text.splitlines() if line.startswith("apiserver_request_total{"))
     wanted = (f'verb="{verb}"', f'resource="{resource}"')
     return sum(float(line.rpartition(" ")[2]) for line in lines if all(label in line for label in wanted))
 
 
 def assert_one_server(admin: Administrator) -> None:
-    """What one connection wrote holds for the next ones, which other processes take."""
+    """Writes of one connection are visible on the next ones, which other processes serve."""
     for number in range(12):
         name = f"space-{number}"
         admin.must("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
@@ -137,7 +137,7 @@ def assert_one_server(admin: Administrator) -> None:
 
 
 def assert_permissions_hold_at_once(admin: Administrator) -> None:
-    """An account that was made, and what it may, are known to whoever takes the next connection."""
+    """A new account and its rights are known to the process that serves the next connection."""
     for number in range(6):
         account = f"reader-{number}"
         accounts = "/api/v1/namespaces/default/serviceaccounts"
@@ -157,7 +157,7 @@ def assert_permissions_hold_at_once(admin: Administrator) -> None:
 
 
 def assert_custom_kinds_are_served_at_once(admin: Administrator) -> None:
-    """A kind that is established is served by whoever takes the next connection."""
+    """An established kind is served by the process of the next connection."""
     for number in range(6):
         plural = f"things{number}"
         names = {"plural": plural, "singular": f"thing{number}", "kind": f"Thing{number}"}
@@ -220,7 +220,7 @@ def test_every_request_is_audited_once(parts: Parts, folder: Path) -> None:
 
 
 class Account:
-    """What was acknowledged of one writer's objects, and what may have come about since."""
+    """Acknowledged state of one writer's objects, and the states that are possible since."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[str, str] = {}

@@ -27,7 +27,7 @@ ON = (
 
 
 def eventually(found: Callable[[], Any], *, seconds: float = 120.0) -> Any:
-    """What ``found`` answers as soon as it is true."""
+    """Return the first true result of ``found``."""
     deadline = time.monotonic() + seconds
     while not (answer := found()):
         assert time.monotonic() < deadline, f"{found} has not come true"
@@ -63,7 +63,7 @@ def objects(kubectl: Kubectl, kind: str) -> list[dict[str, Any]]:
 
 
 class Introduction:
-    """What the post states, in its order; a subclass names the cluster's options and plays it."""
+    """Statements of the post, in its order; a subclass names the cluster's options and plays it."""
 
     options: tuple[str, ...] = ()
 

@@ -24,7 +24,7 @@ def event_messages(kubectl: Kubectl, name: str, namespace: str = "default") -> l
 
 
 def until(seen: Callable[[], Any], wanted: Callable[[Any], bool], timeout: float = 150) -> Any:
-    """What ``seen`` answers, asked again until it is what is wanted."""
+    """Return the result of ``seen``, repeated until it is the expected one."""
     deadline = time.monotonic() + timeout
     while not wanted(answer := seen()):
         assert time.monotonic() < deadline, answer

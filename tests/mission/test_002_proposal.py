@@ -50,7 +50,7 @@ def claim(name: str, *requests: dict[str, Any]) -> dict[str, Any]:
 
 
 def pod(name: str, claims: dict[str, str], uses: list[dict[str, str]] | None = None, **spec: Any) -> dict[str, Any]:
-    """A pod with these claims (entry → claim); its container uses all of them unless told which."""
+    """A pod with these claims (entry → claim); its container uses all of them by default."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -248,7 +248,7 @@ def test_a_claim_is_prepared_before_its_first_pod_and_unprepared_after_its_last(
     delete(kubectl, "pod/a")
     assert cdi_files(cluster, "node-1") == prepared, "another pod uses it"
     delete(kubectl, "pod/b")
-    # The pod is gone only after its claims were let go of.
+    # The pod is removed only after its claims were released.
     assert cdi_files(cluster, "node-1") == before
     delete(kubectl, "resourceclaim/shared")
 

@@ -29,8 +29,8 @@ LOOK_SECONDS = 0.05
 
 @dataclass
 class Effect:
-    """What an attack did: the longest answer of ``/livez`` meanwhile, in seconds, and the growth of memory, in MiB, at
-    most and when all connections of the attack were closed."""
+    """Effects of an attack: the longest response of ``/livez`` in seconds, and the growth of memory in MiB, at most and
+    after all its connections were closed."""
 
     stall: float = 0.0
     most: float = 0.0
@@ -92,7 +92,7 @@ class Attacked:
         return int(head.split(b" ")[1]), answer
 
     async def fill(self, count: int, size: int) -> None:
-        """Make so many config maps of so many bytes."""
+        """Create a number of config maps of a size in bytes."""
         ways = [await self.connect() for _ in range(8)]
 
         async def some(first: int) -> None:

@@ -110,7 +110,7 @@ async def test_no_session_is_resumed_with_a_ticket(tmp_path: Path, version: ssl.
 
 
 def _ticket(context: ssl.SSLContext, port: int) -> bool:
-    """Whether the server gives out a ticket, which comes with or after the handshake."""
+    """Return True if the server sends a ticket, with or after the handshake."""
     with (
         socket.create_connection(("127.0.0.1", port), timeout=60) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1") as secured,

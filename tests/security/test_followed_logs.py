@@ -70,7 +70,7 @@ async def test_a_followed_log_ends_with_its_client() -> None:
 
 
 def open_files(*words: str) -> list[str]:
-    """What this process has open whose name includes one of ``words``."""
+    """Return the open files of this process whose name includes one of ``words``."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -81,7 +81,7 @@ def open_files(*words: str) -> list[str]:
 
 
 async def test_a_follower_of_a_silent_pod_leaves_nothing_open() -> None:
-    """A host has 128 inotify instances for each user: 51 followers who had left used them up with what else runs."""
+    """A host has 128 inotify instances for each user; 51 followers that had disconnected used up the rest."""
     directory = Path(tempfile.mkdtemp(prefix="node-"))
     node = RealNode(directory / "node", "process")
     async with running(node.agent):

@@ -83,7 +83,7 @@ async def test_clients_that_vanish_are_no_errors_and_leave_nothing_open(
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(2):
         connections = await begun(node)
-        await asyncio.sleep(0.3)  # commands that nobody reads fill the buffers
+        await asyncio.sleep(0.3)  # commands whose output is never read fill the buffers
         for _, writer in connections:
             writer.transport.abort()
         connections.clear()

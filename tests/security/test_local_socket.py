@@ -41,7 +41,7 @@ def denied_by_the_table() -> dict[str, frozenset[str]]:
 
 
 def question(connection: SessionConnection, user: int, route: Route, verb: str) -> RequestMessage:
-    """What a row asks, as a message; writes are dry runs."""
+    """Return the request of a row as a message; writes are dry runs."""
     namespace = "kube-node-lease" if route.resource == "leases" else "default"
     named = verb in NAMED or route.subresource
     return RequestMessage(

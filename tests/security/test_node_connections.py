@@ -74,7 +74,7 @@ class Attack:
     harvester: Harvester
 
     async def harvest(self, context: ssl.SSLContext | None) -> tuple[int, str]:
-        """Ask for the pod's log while the attacker listens with ``context``: code and text of the answer."""
+        """Request the pod's log while the attacker listens with ``context``. Return code and text of the response."""
         await self.harvester.open(context)
         client = Client(self.server.transport(), clock=SystemClock())
         status = NodeStatus(

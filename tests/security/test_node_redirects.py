@@ -26,7 +26,7 @@ class Redirecting:
     asgi: ASGIClient
     url: str
     asked: list[str] = field(default_factory=list)
-    """The paths of the page that were asked for."""
+    """The requested paths of the page."""
 
 
 @pytest.fixture(params=[301, 302, 303, 307, 308])

@@ -34,7 +34,7 @@ WALK = {
     "attach": ("/attach/default/p/c", "proxy", 400),
     "portForward": ("/portForward/default/p", "proxy", 400),
 }
-"""Every route: a path, the least of the node's sub-resources that it needs, and the answer to one who may."""
+"""Every route: a path, the node's sub-resource that it requires, and the response to a user with that right."""
 ROUTES = (*(path for path, _, _ in WALK.values()), "/", "/nothing/here", "/exec", "/containerLogs/a/b/c/d")
 FINE = {path: subresource for path, subresource, _ in WALK.values() if subresource != "proxy"}
 

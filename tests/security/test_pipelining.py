@@ -12,7 +12,8 @@ from cathedra.clock import SystemClock
 REQUESTS = 10_000
 REQUEST = b"GET /version HTTP/1.1\r\nhost: x\r\n\r\n"
 TURNS = 20
-"""So many requests of others are answered meanwhile, at least: each waits for a twentieth of the long row or less."""
+"""Minimum number of requests of others that are answered meanwhile: each waits for a twentieth of the long row or
+less."""
 
 
 async def answer(port: int) -> None:

@@ -22,7 +22,7 @@ Attack = Callable[[Attacked], Awaitable[list[asyncio.StreamWriter]]]
 
 
 def asking(verb: str, count: int) -> list[RequestMessage]:
-    """So many requests about config maps."""
+    """Return a number of requests for config maps."""
     numbers = range(1, count + 1)
     return [
         RequestMessage(number, 0, verb, "", "v1", "configmaps", "", "", "", 0, RequestOptions()) for number in numbers

@@ -23,7 +23,7 @@ def volume(tmp_path: Path) -> Path:
 
 
 def host(volume: Path) -> list[str]:
-    """What was made outside the volume."""
+    """Return the files that were created outside the volume."""
     return sorted(os.listdir(volume.parent / "host"))
 
 

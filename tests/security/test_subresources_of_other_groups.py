@@ -104,7 +104,7 @@ async def test_what_follows_a_subresource_is_no_part_of_it(asgi: ASGIClient) -> 
     ],
 )
 async def test_a_right_in_a_namespace_opens_nothing_outside_of_it(asgi: ASGIClient, path: str) -> None:
-    """A role in a namespace is asked for its rights there; the answer must not be about the whole cluster."""
+    """Rights of a role in a namespace are evaluated there; the result must not concern the whole cluster."""
     await asgi("POST", "/api/v1/namespaces", {"metadata": {"name": "mine"}})
     everything = {"metadata": {"name": "all"}, "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
     await asgi("POST", f"/apis/{RBAC}/v1/namespaces/mine/roles", everything)

@@ -79,7 +79,7 @@ class Row:
 
 
 def rows(routes: Iterable[Route], paths: Iterable[str]) -> Iterator[Row]:
-    """Everything that can be asked of a server with these routes, and paths outside of resources."""
+    """Yield every request for these routes, and for paths outside of resources."""
     for path in paths:
         for method in ("GET", "POST"):
             yield Row(f"{method} {path}", method, path)

@@ -113,7 +113,7 @@ class Actors:
         return found
 
     def container(self, pod: Pod, name: str) -> ContainerSpec:
-        """What the latest run of a container was started with."""
+        """Return the specification of the latest run of a container."""
         uid = pod.metadata.uid
         found = [spec for spec in self.stage.runtime.specs.values() if (spec.pod.uid, spec.name) == (uid, name)]
         return max(found, key=lambda spec: spec.attempt)

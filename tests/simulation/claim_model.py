@@ -35,7 +35,7 @@ class PodState(NamedTuple):
     noted: bool = False
     """The claim is in the agent's checkpoint."""
     prepared: int = NONE
-    """What the driver has ready for the claim."""
+    """Devices that the driver has prepared for the claim."""
     runs: bool = False
     """The container runs."""
 
@@ -49,7 +49,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Guards:
-    """What keeps the known races out. Each can be taken out."""
+    """Guards against the known races. Each can be removed."""
 
     assume_before_forget: bool = True
     """A written allocation is in the scheduler's cache before its decision is forgotten. Otherwise the device looks
@@ -80,7 +80,7 @@ class Explored:
     """States from which the end, with every device free and nothing prepared, cannot be reached."""
 
     def shown(self) -> frozenset[tuple[tuple[str, int, bool], ...]]:
-        """What users of the API see of the states."""
+        """The states as users of the API see them."""
         return frozenset(shown([(pod.phase, pod.device, pod.reserved) for pod in state.pods]) for state in self.states)
 
 

@@ -63,7 +63,7 @@ class KeptStorage(MemoryStorage):
         self._revision = 0
 
     async def load(self) -> StoreContent:
-        """What was written so far."""
+        """Return the output so far."""
         return StoreContent(self._revision, tuple(self._records.values()))
 
     def commit(self, write: Write, settled: Settled) -> None:
@@ -80,13 +80,13 @@ class KeptStorage(MemoryStorage):
 
 
 class Machine:
-    """What is still there when all programs have ended: the store, containers, and the files of agent and drivers."""
+    """State that outlives all programs: the store, containers, and the files of agent and drivers."""
 
     def __init__(self, clock: LoopClock, cgroups: Path | None = None) -> None:
         """``cgroups``: a directory that stands for the kernel's unified hierarchy."""
         self.clock = clock
         self.cgroups = cgroups
-        # One sequence for all who run here in turn, so that no UID is given twice.
+        # One sequence for all parts that run here in turn, so that no UID is used twice.
         self.server_random, self.random = Random(4), Random(5)
         self.storage = KeptStorage()
         self.runtime = SimulatedRuntime(clock, behaviour=_acts)
@@ -95,7 +95,7 @@ class Machine:
 
 
 class Stage:
-    """A running cluster with the means to look at it."""
+    """A running cluster, and access to its state."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class Stage:
         )
 
     def parts(self) -> Iterator[Any]:
-        """What runs beside the API server."""
+        """Parts that run beside the API server."""
         chosen = {"clock": self.clock, "random": self._random, "gates": self.gates}
         yield ControllerManager(self.client, **chosen).run()
         yield Scheduler(self.client, **chosen).run()
@@ -218,7 +218,7 @@ class Stage:
 
 
 def _of_interest(variable: str) -> bool:
-    """Whether the page of a demo shows it: not the UID of the claim, which is another one at every start."""
+    """Return True if the page of a demo shows the line: not the UID of the claim, which differs at every start."""
     name = variable.partition("=")[0]
     return ("_DEVICE_" in name and not name.endswith("_RESOURCE_CLAIM")) or variable == "DRA_ADMIN_ACCESS=true"
 
@@ -237,7 +237,7 @@ def _pod_line(pod: Pod) -> str:
 
 
 async def play(folder: Path) -> str:
-    """What is to be seen after each command of the folder's page."""
+    """Return the expected state after each command of the folder's page."""
     first, *rest = commands(folder / "README.md")
     words = shlex.split(first)
     assert words[:3] == ["cathedra", "up", "--detach"]

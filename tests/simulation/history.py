@@ -73,7 +73,7 @@ class History:
         return [m.obj for m in self._in_order() if m.ref == ref and (not name or m.obj.metadata.name == name)]
 
     def reasons(self) -> Counter[str]:
-        """How often each reason was given in an event that is new."""
+        """Return the number of new events by reason."""
         return Counter(m.obj.reason for m in self.moments if m.ref == EVENTS and m.type is EventType.ADDED)  # type: ignore[attr-defined]  # events have reasons
 
     def check_running_pods(self) -> None:

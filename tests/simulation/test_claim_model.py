@@ -58,7 +58,7 @@ def test_without_a_guard_its_race_is_found_on_the_shortest_way(guards: Guards, i
 
 
 class Projection:
-    """What users of the API saw of three pods, their claims and two devices, change by change."""
+    """The states of three pods, their claims and two devices, as users of the API saw them."""
 
     def __init__(self) -> None:
         self.states: set[Shown] = {shown([("waiting", NONE, False)] * COUNT)}

@@ -20,7 +20,7 @@ RELEASES = ("1.26", "1.28", "1.30")
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("seed", range(3))
 def test_pods_come_through_while_scheduler_driver_and_controllers_are_killed(release: str, seed: int) -> None:
-    """No claim is lost, none is given twice: the driver's count is what the claims say."""
+    """No claim is lost, and none is allocated twice: the driver's count equals that of the claims."""
 
     async def story(world: World) -> None:
         limits = {"node_local": True, "nodes": ("node-0", "node-1"), "max_allocations": 2}

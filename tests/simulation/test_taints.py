@@ -15,7 +15,7 @@ BROKEN = ("gpu.example.com", "node-0", "gpu-0")
 
 
 def holds(claim: ResourceClaim) -> bool:
-    """Whether the claim holds the device that is going to break."""
+    """Return True if the claim holds the device that is going to break."""
     allocation = claim.status.allocation
     return allocation is not None and any(
         (result.driver, result.pool, result.device) == BROKEN for result in allocation.devices.results

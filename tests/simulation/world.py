@@ -46,7 +46,7 @@ Disturb = Callable[[Transport, Random], Transport]
 
 
 class World:
-    """What a test can do and see."""
+    """Actions and observations of a test."""
 
     def __init__(self, server: APIServer, clock: Clock, random: Random, disturb: Disturb) -> None:
         self.server = server
@@ -57,7 +57,7 @@ class World:
         self._disturb = disturb
 
     def of(self, ref: ResourceRef[Any], namespace: str = "default") -> Any:
-        """The verbs of the test's own user, whom no fault reaches."""
+        """The verbs of the test's own user, whose connection has no faults."""
         return self.client.resource(ref, namespace if ref.namespaced else "")
 
     async def until(self, ref: ResourceRef[Any], name: str, done: Callable[[Any], bool], *, hours: float = 1.0) -> Any:

@@ -66,7 +66,7 @@ def resource_slice(
     counters: Mapping[str, Mapping[str, Any]] | None = None,
     **spec: Any,
 ) -> ResourceSlice:
-    """A slice of node «alder», unless ``node`` says otherwise."""
+    """Return a slice of ``node``; «alder» by default."""
     body: dict[str, Any] = {
         "driver": driver,
         "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
@@ -177,7 +177,7 @@ class World:
         )
 
     def allocate(self, *claims: ResourceClaim, on: str = "alder") -> Allocation | Refusal:
-        """Ask a node."""
+        """Compute the answer of a node."""
         return self.allocator().allocate(node(on), claims)
 
     def devices(self, *claims: ResourceClaim, on: str = "alder") -> list[str] | None:

@@ -71,7 +71,7 @@ def placements(
 
 
 def legal(problem: Problem, steps: list[Step]) -> bool:
-    """Whether the last step may follow the others (sections 9 to 12)."""
+    """Return True if the last step may follow the others (sections 9 to 12)."""
     (choice, position), earlier = steps[-1], steps[:-1]
     option, record = choice.option, problem.devices[position]
     state, place = problem.state_of(position)
@@ -161,7 +161,7 @@ def groups_agree(problem: Problem, steps: list[Step], pool: int) -> bool:
 
 
 def charged(problem: Problem, steps: list[Step], index: int) -> bool:
-    """Whether that step's device takes counters."""
+    """Return True if that step's device consumes counters."""
     at = steps[index][1]
     record = problem.devices[at]
     if not record.device.consumes_counters:

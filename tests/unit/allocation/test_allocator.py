@@ -106,7 +106,7 @@ def test_an_invalid_pool_rules_a_node_out_only_if_the_others_do_not_suffice() ->
 
 
 def test_a_fatal_error_is_that_of_the_first_node_in_the_list() -> None:
-    """Nodes of one class share an answer, but the text names a device, and must not depend on who was asked before."""
+    """Nodes of one class share an answer, but its text names a device, and must not depend on earlier questions."""
     slices = [local(number, "a") for number in range(3)]
     asked = [claim(exactly("r", 1, 'device.attributes["drv"].n == 1'))]
     for order in ([2, 0, 1], [1, 2, 0]):

@@ -124,7 +124,7 @@ def said(outcome: Allocation | Refusal | NodeError) -> object:
 
 
 def alone(allocator: Allocator, asked: list[ResourceClaim]) -> list[object]:
-    """What each node says for itself."""
+    """Return the answer of each node by itself."""
     found: list[object] = []
     for one in NODES:
         try:
@@ -159,7 +159,7 @@ PLACES = st.lists(st.integers(0, 3), max_size=3)
 def test_nodes_that_are_asked_now_and_then_give_what_a_rebuild_gives(
     steps: list[tuple[tuple[object, ...], list[int]]], late: list[int]
 ) -> None:
-    """Nodes are looked at when they are asked, and answers stay those of their moment."""
+    """Nodes are evaluated when they are first read, and answers stay those of their moment."""
     world = Events()
     nodes = tuple(NODES)
     moments = []
@@ -275,7 +275,7 @@ def test_share_ids_come_from_the_given_random() -> None:
 
 
 def test_a_pool_that_spans_many_nodes_is_followed_device_by_device() -> None:
-    """Only nodes that see a device are looked at again when it is taken or given back."""
+    """Only nodes that reach a device are evaluated again when it is allocated or released."""
     many = [node(f"n{number}") for number in range(12)]
 
     def part(number: int, size: int) -> ResourceSlice:

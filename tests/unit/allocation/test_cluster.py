@@ -129,7 +129,7 @@ _STOPPED = r"node n\d: the search was stopped (after \d+ states? )?in 0.1 s"
 
 
 def test_a_call_ends_with_its_time() -> None:
-    """A refusal says that it is one of time; where the answer is a list or numbers, none is given."""
+    """A refusal names the time-out; answers that are lists or numbers have none."""
     cube = str(list(range(18)))
     slow = f"{cube}.all(a, {cube}.all(b, {cube}.all(c, a + b + c >= 0 || device.driver == 'x')))"
     asked = claim(exactly("r", 1, f'{slow} && device.attributes["drv"].n >= 0'))

@@ -90,7 +90,7 @@ def test_nodes_that_see_a_shared_pool_at_another_place_do_not_move_alike() -> No
 
 
 def test_attributes_that_no_claim_asks_about_tell_nothing_apart() -> None:
-    """More than 64 different values are a serial number; it counts for claims alone that ask about it."""
+    """More than 64 different values are a serial number; it matters only to claims that select by it."""
     nodes = [node(f"n{number}") for number in range(70)]
     made = World([local(number, serial=f"x{number}") for number in range(70)])
     assert len(groups(fresh(), made, nodes)) == 70

@@ -36,7 +36,7 @@ def test_each_selector_says_how_many_devices_it_saw_passed_and_could_not_judge()
 
 
 def test_devices_without_what_a_selector_asks_for_are_counted_apart() -> None:
-    """The search stops at the first of them, but the reason looks at all that can be seen."""
+    """The search stops at the first of them, but the reason counts all of them."""
     world = World([resource_slice(device("a", attributes={"n": 1}), device("b"))], [held("b")])
     reason = only(refused(world, claim(exactly("r", 2, 'device.attributes["drv"].n == 1'))))
     assert (reason.selectors[0].passed, reason.selectors[0].missing) == (1, 1)

@@ -26,7 +26,7 @@ TESTS = {
 
 
 def reason(wanted: int = 1, **values: Any) -> RequestReason:
-    """Nine devices at every test, unless ``values`` says otherwise."""
+    """Nine devices at every test, except for ``values``."""
     counts = dict.fromkeys(TESTS, 9)
     none: dict[str, Any] = {"selectors": (), "holders": {}, "taints": {}, "constraints": (), "fits_alone": False}
     return RequestReason(claim="claim ns/k", request="r", wanted=wanted, **{**counts, **none, **values})

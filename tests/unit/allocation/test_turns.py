@@ -19,7 +19,7 @@ SLOW = f"{CUBE}.all(a, {CUBE}.all(b, {CUBE}.all(c, a + b + c > 0 || device.drive
 
 
 class Looks:
-    """A turn that ends at a certain look at the clock."""
+    """A turn that ends at a certain reading of the clock."""
 
     def __init__(self, number: int) -> None:
         self.left = number

@@ -143,7 +143,7 @@ def test_fields_that_are_not_known_are_dropped() -> None:
 
 
 def reading(*kinds: type[Any]) -> SharedParts:
-    """A decoder that has read so many objects of these kinds that the next ones share their parts."""
+    """Return a decoder that has read enough objects of these kinds for the next ones to share their parts."""
     shared = SharedParts()
     for kind in kinds:
         for _ in range(FEW):

@@ -102,11 +102,11 @@ SPECS = [
     claim(exactly("a", 1, deviceClassName="gone")),
     claim(exactly("a", 33)),
 ]
-"""Some of them fit, one fails on a device, one has no class, and one asks for too much."""
+"""Some of them fit, one fails on a device, one has no class, and one requests too much."""
 
 
 def named(index: int, number: int) -> ResourceClaim:
-    """A claim with the very same spec as all others of that index."""
+    """Return a claim with the same spec object as all others of that index."""
     one = SPECS[index]
     return replace(one, metadata=replace(one.metadata, name=f"k{number}", uid=f"uid-{number}"))
 

@@ -118,7 +118,7 @@ def test_only_devices_that_were_asked_about_are_admitted(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_can_be_placed_is_never_called_too_little(kind: str) -> None:
-    """A bound may say yes in vain, and never no in vain."""
+    """A bound may accept a state that fails, and never rejects one that succeeds."""
     restriction, option = KINDS[kind]()
 
     def most(state: Any, left: int) -> int:

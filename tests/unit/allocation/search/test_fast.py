@@ -211,7 +211,7 @@ def compare_searches(world: World, asked: list[ResourceClaim]) -> str:
 
 @pytest.mark.parametrize("count", [12, 24, 32])
 def test_one_device_too_few_is_refused_without_enumerating(count: int) -> None:
-    """Kubernetes looks at 2^n combinations here (docs/spec/allocation.md §15.4)."""
+    """Kubernetes tries 2^n combinations here (docs/spec/allocation.md §15.4)."""
     world = World([resource_slice(*(f"d{n:02}" for n in range(count - 1)))], budget=Budget(states=200))
     assert world.devices(claim(exactly("r", count))) is None
 
@@ -235,7 +235,7 @@ def test_shares_that_are_too_many_in_sum_are_refused_without_packing_them() -> N
 
 
 def test_a_device_that_holds_more_than_it_has_takes_no_room_from_others() -> None:
-    """All looks at constraints before room, so the overcommitted device stays among its candidates."""
+    """Mode All tests constraints before room, so the overcommitted device stays among its candidates."""
     made = [
         device("a", shareable=True, capacity={"mem": 4}, attributes={"n": 0}),
         device("b", shareable=True, capacity={"mem": 10}, attributes={"n": 0}),

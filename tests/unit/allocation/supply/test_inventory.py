@@ -80,7 +80,7 @@ def test_devices_with_equal_looks_share_a_signature_until_the_last_of_them_is_go
 
 
 def test_most_pods_see_nodes_by_the_same_sight() -> None:
-    """Attributes with few values are looked at together; a serial number only by who asks for it."""
+    """Attributes with few values are read together; a serial number is read only by selectors that name it."""
     made = [device(f"d{n}", attributes={"model": "ab"[n % 2], "numa": n % 4, "serial": f"#{n}"}) for n in range(80)]
     inventory = Inventory([resource_slice(*made[:40], name="s1"), resource_slice(*made[40:], name="s2", pool="q")])
     interner = inventory.snapshot().interner

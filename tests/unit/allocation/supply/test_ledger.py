@@ -21,7 +21,7 @@ CLAIMS = st.builds(
 
 
 def entered(ledger: Ledger) -> dict[object, object]:
-    """Everything the ledger says."""
+    """Return the whole content of the ledger."""
     return {pool: dict(of.holdings) for pool, of in ledger.snapshot().pools.items()}
 
 

@@ -25,7 +25,7 @@ OLD_MODEL = 'device.attributes["d"].model == "old"'
 
 
 class Told:
-    """What an observer hears."""
+    """Reports to an observer."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

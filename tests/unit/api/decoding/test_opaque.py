@@ -30,7 +30,7 @@ _BODIES: list[tuple[type[KubeStruct], str]] = [
 
 
 def merged(kind: type[KubeStruct], body: bytes) -> Any:
-    """What the second decoding yields when it is never spared."""
+    """Return the result of the second decoding, which is always made here."""
     built = _opaque._skeleton(kind)
     assert built is not None
     return _opaque._merged(decoder_of(kind).decode(body), _opaque._decoder(built[0]).decode(body))

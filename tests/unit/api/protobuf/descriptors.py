@@ -64,7 +64,7 @@ NEWEST_OF = {"resource/v1alpha1": "1.26", "resource/v1alpha2": "1.30"}
 
 
 class Descriptors:
-    """One file of descriptors with every type that was asked for, and what they are made of."""
+    """Return one file of descriptors with every requested type and its parts."""
 
     def __init__(self) -> None:
         self._file = descriptor_pb2.FileDescriptorProto(name="kubernetes.proto", package="k", syntax="proto2")

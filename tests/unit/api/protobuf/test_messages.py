@@ -76,7 +76,7 @@ def test_times_are_seconds_and_nanos() -> None:
 
 
 def test_a_list_with_a_name_of_its_own_is_a_message() -> None:
-    """``userInfo.extra`` is a map of lists, which protobuf can say only through a message in between."""
+    """``userInfo.extra`` is a map of lists, which protobuf can express only by a message in between."""
     from cathedra.api.core.authentication_v1 import UserInfo
 
     assert encode_message(UserInfo(extra={"k": ("v",)})).endswith(bytes.fromhex("2208 0a016b 1203 0a0176"))
