@@ -58,9 +58,9 @@ class _Index(Generic[T]):
         """Most values have one object, as UIDs of owners do. Its key stands for a mapping of 230 bytes, of which a
         cluster of 10,000 nodes would have 350,000.
         """
-        self.values: dict[_Key, tuple[str, ...]] = {}
-        """Values of each object, if it has any. They are kept because computing the values of the previous state would
-        take half the time of an event.
+        self.values: dict[_Key, str | tuple[str, ...]] = {}
+        """Values of each object, if it has any; a single value, as most have, without a tuple. They are kept because
+        computing the values of the previous state would take half the time of an event.
         """
 
     def put(self, key: _Key, new: T) -> None:
@@ -72,15 +72,16 @@ class _Index(Generic[T]):
             # One odd object must not end the informer of all others: it is not found under this index.
             _LOG.exception("%s/%s cannot be filed in an index", *key)
             values = ()
+        kept = values[0] if len(values) == 1 else values
         before = self.values.get(key, ())
         # Most events change nothing that an index reads, so the buckets are left alone.
-        if before == values:
+        if before == kept:
             return
-        for value in before:
+        for value in _each(before):
             if value not in values:
                 self._drop(key, value)
         if values:
-            self.values[key] = values
+            self.values[key] = kept
         else:
             del self.values[key]
         for value in values:
@@ -94,7 +95,7 @@ class _Index(Generic[T]):
         return found if isinstance(found, dict) else (found,)
 
     def remove(self, key: _Key) -> None:
-        for value in self.values.pop(key, ()):
+        for value in _each(self.values.pop(key, ())):
             self._drop(key, value)
 
     def _add(self, key: _Key, value: str) -> None:
@@ -114,6 +115,11 @@ class _Index(Generic[T]):
         # Values come from objects, as UIDs do. Empty buckets would accumulate for ever.
         if not bucket:
             del self.entries[value]
+
+
+def _each(kept: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the values of an object in an index."""
+    return kept if isinstance(kept, tuple) else (kept,)
 
 
 class _Count:
