@@ -96,6 +96,8 @@ class BlockTasks:
     One that raises cancels the block and the others, as in every task group.
     """
 
+    __slots__ = ("_group", "_tasks")
+
     def __init__(self) -> None:
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -184,6 +186,8 @@ class Event:
 class Wakeup:
     """Wakes one waiting task after a time, or when another task notifies it. Times are in seconds."""
 
+    __slots__ = ("_event",)
+
     def __init__(self) -> None:
         self._event = Event()
 
@@ -197,9 +201,13 @@ class Wakeup:
 
     async def wait(self, seconds: float | None) -> None:
         """Wait until notified, for ``seconds`` at most; None: for as long as it takes."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(None if seconds is None else max(seconds, 0.0)):
-                await self._event.wait()
+        # Most of the pods of a node wait here without an end, for which no timeout needs to exist.
+        if seconds is None:
+            await self._event.wait()
+        else:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(seconds, 0.0)):
+                    await self._event.wait()
         self._event.clear()
 
 

@@ -166,6 +166,8 @@ class ReportProbe(Protocol):
 class ProbeMonitor:
     """Runs the probes of one pod's containers among ``tasks``, one task for each container."""
 
+    __slots__ = ("_clock", "_probing", "_report", "_tasks")
+
     def __init__(self, clock: Clock, tasks: BlockTasks, report: ReportProbe) -> None:
         self._clock = clock
         self._tasks = tasks

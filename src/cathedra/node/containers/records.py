@@ -226,6 +226,8 @@ def of_kind(records: Iterable[ContainerRecord], *, init: bool) -> list[Container
 class ContainerTable:
     """Records by name, in the order of the spec with init containers first; each is replaced, never changed."""
 
+    __slots__ = ("_changed", "_records")
+
     def __init__(self, records: Iterable[ContainerRecord] = ()) -> None:
         self._records = {record.name: record for record in records}
         self._changed = Event()

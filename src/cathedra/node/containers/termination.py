@@ -29,6 +29,8 @@ _AFTER_KILL: Final = 30.0
 class GracePeriod:
     """Remaining time for a pod to end, in seconds of the monotonic clock. It can be shortened while it runs."""
 
+    __slots__ = ("_changed", "_clock", "_until")
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until: float | None = None

@@ -48,6 +48,8 @@ class IllegalStage(Exception):
 class PodLifecycle:
     """The stage of one pod, and facts of its earlier stages. Only the pod's worker changes it."""
 
+    __slots__ = ("_address", "_failure", "_set_up", "_stage", "_started_at")
+
     def __init__(self) -> None:
         self._stage = PodStage.NEW
         self._set_up = False

@@ -12,6 +12,8 @@ from cathedra.api.undecodable import Undecodable, rest_of
 class PodObject:
     """The newest version of one pod. ``on_change`` is called when others have changed or removed it."""
 
+    __slots__ = ("_gone", "_on_change", "_pod")
+
     def __init__(self, pod: Pod, on_change: Callable[[], None]) -> None:
         self._pod = pod
         self._on_change = on_change

@@ -35,6 +35,8 @@ _LOG = logging.getLogger(__name__)
 class PodPreparation:
     """Volumes, claims and sandbox of one pod."""
 
+    __slots__ = ("_context", "_directories", "_generation", "_maker", "_pod", "_sandbox", "_volumes", "_wakeup", "life")
+
     def __init__(self, pod: PodObject, life: PodLifecycle, context: PodContext, wakeup: Wakeup) -> None:
         self._pod = pod
         self.life = life

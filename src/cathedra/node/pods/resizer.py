@@ -35,6 +35,8 @@ RETRY_SECONDS: Final = 30.0
 class ResourceGrants:
     """Granted resources of a pod and its containers; initially those of its spec."""
 
+    __slots__ = ("_containers", "_whole")
+
     def __init__(self, pod: Pod) -> None:
         self._whole = pod.spec.resources
         self._containers = _asked(pod)
@@ -83,6 +85,19 @@ class PodResizer:
 
     ``restart`` stops a container that must start again.
     """
+
+    __slots__ = (
+        "_before",
+        "_context",
+        "_neighbours",
+        "_object",
+        "_pending",
+        "_progress",
+        "_restart",
+        "_retry_at",
+        "_table",
+        "grants",
+    )
 
     def __init__(
         self,

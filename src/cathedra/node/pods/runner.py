@@ -46,6 +46,21 @@ NO_IMAGES: Final = "containers run on the root file system of their node"
 class ContainerRunner:
     """The containers of one pod; ``changed`` is called whenever one of them has changed by itself."""
 
+    __slots__ = (
+        "_changed",
+        "_clock",
+        "_context",
+        "_early_ends",
+        "_grants",
+        "_images",
+        "_life",
+        "_pod",
+        "_preparation",
+        "_probes",
+        "_tasks",
+        "table",
+    )
+
     def __init__(
         self,
         pod: PodObject,

@@ -52,6 +52,8 @@ _LOG = logging.getLogger(__name__)
 class StatusWriter:
     """Writes the status of one pod, and in the end that its deletion may be completed."""
 
+    __slots__ = ("_containers", "_context", "_life", "_object", "_resizer")
+
     def __init__(
         self,
         pod: PodObject,

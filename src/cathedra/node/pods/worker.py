@@ -54,6 +54,28 @@ class PodWorker:
     pods.
     """
 
+    __slots__ = (
+        "_admit",
+        "_clock",
+        "_context",
+        "_found",
+        "_grace",
+        "_grants",
+        "_life",
+        "_neighbours",
+        "_new",
+        "_object",
+        "_preparation",
+        "_resizer",
+        "_runner",
+        "_seen",
+        "_starts",
+        "_status",
+        "_stop",
+        "_tasks",
+        "_wakeup",
+    )
+
     def __init__(
         self,
         pod: Pod,
