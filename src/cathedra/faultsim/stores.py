@@ -178,7 +178,8 @@ class SharedMedium:
         self.attempts += 1
         present = {name: self.records[name].revision if name in self.records else 0 for name in expected}
         if present != dict(expected):
-            raise Superseded(max(present.values()))
+            # As etcd: of a key that is not there no revision is known but that of the store.
+            raise Superseded(max(present.values()) if all(present.values()) else self.revision)
         self.revision += 1
         for name in expected:
             self._keep(Write(name, self.revision, value if name == key else b""))

@@ -91,6 +91,9 @@ class CommitLog:
         self._assigned = entry.revision
         return self._commit(table, StoredChange(entry.revision, entry, previous), body)
 
+    def retire_fence(self, fence: str, vacant: Callable[[], bool]) -> None:
+        """Do nothing: as for `put`, there are no fences."""
+
     def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Assign a revision to a removal; the future has the last state once it is durable."""
         # Assigned before the store has accepted the write. A failed write leaves a gap; reusing its number could give

@@ -11,12 +11,17 @@ On a store that several servers share, another one may have written an allocatio
 pool has a fence, a key without a value that is written in the transaction of each allocation from the pool. The
 transaction fails if the fence has another revision than the one that this server has seen. The server then waits for
 the revision, and compares the claim again.
+
+The fence of a pool is removed when the pool has no slice and no claim holds a device of it. Like an allocation, the
+removal is compared with the fence's revision: if another server has allocated from the pool since, nothing is removed.
+From a pool without a fence no claim holds anything, so a server that has never seen the fence may allocate.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
@@ -50,6 +55,10 @@ _Counter = tuple[str, str]
 _Results = tuple[DeviceRequestAllocationResult, ...]
 
 
+RetireFence = Callable[[str, Callable[[], bool]], None]
+"""Removes a fence, if the function that is passed returns True when the removal is sent."""
+
+
 class _Supply(msgspec.Struct, frozen=True, gc=False):
     """The newest generation of a pool."""
 
@@ -60,8 +69,8 @@ class _Supply(msgspec.Struct, frozen=True, gc=False):
 class DeviceHolders:
     """Compares allocations with what other claims hold."""
 
-    def __init__(self, claims: Table, slices: Table) -> None:
-        self._claims, self._slices = claims, slices
+    def __init__(self, claims: Table, slices: Table, retire: RetireFence) -> None:
+        self._claims, self._slices, self._retire = claims, slices, retire
         self._held: dict[_Pool, dict[str, dict[str, _Results]]] = {}
         """Pool → device → key of a claim → what it holds of the device."""
         self._under_way: dict[str, _Results] = {}
@@ -105,7 +114,19 @@ class DeviceHolders:
             if problem := self._problem(key, pool, own):
                 raise conflict(CLAIMS, split_key(key)[1], problem)
         self._under_way[key] = held
-        return [f"{FENCES}{driver}/{name}" for driver, name in by_pool]
+        return [_fence_of(pool) for pool in by_pool]
+
+    def retire_if_vacant(self, pool: _Pool) -> None:
+        """Remove the fence of a pool that has no slice and from which no claim holds a device."""
+        if self._is_vacant(pool):
+            self._retire(_fence_of(pool), partial(self._is_vacant, pool))
+
+    def _is_vacant(self, pool: _Pool) -> bool:
+        if pool in self._published or pool in self._held:
+            return False
+        # Notes of allocations that failed do not count.
+        under_way = self._under_way.keys() & self._claims.under_way.keys()
+        return not any((one.driver, one.pool) == pool for claim in under_way for one in self._under_way[claim])
 
     def _problem(self, key: str, pool: _Pool, own: list[DeviceRequestAllocationResult]) -> str:
         supply = self._supply(pool)
@@ -186,6 +207,8 @@ class DeviceHolders:
         for one in before:
             self._leave(key, (one.driver, one.pool), one.device)
         self._enter(key, after)
+        for one in before:
+            self.retire_if_vacant((one.driver, one.pool))
 
     def _leave(self, key: str, pool: _Pool, device: str) -> None:
         devices = self._held.get(pool, {})
@@ -215,17 +238,25 @@ class DeviceHolders:
             pool = _pool_of(change.entry.object)
             self._supplies.pop(pool, None)
             self._published.setdefault(pool, {})[key] = None
+        if change.previous is not None:
+            self.retire_if_vacant(former)
 
 
-def guard_devices(tables: Tables) -> None:
-    """Check every allocation from now on, if claims and slices are served in the form of structured parameters."""
+def guard_devices(tables: Tables, retire: RetireFence) -> None:
+    """Check every allocation from now on, if claims and slices are served in the form of structured parameters.
+    ``retire`` is called with the fences of pools that are gone."""
     claims, slices = tables.get(CLAIMS), tables.get(SLICES)
     if claims is None or slices is None:
         return
     # Releases up to 1.31 have structs of their own: up to 1.30 an allocation names no device, and the results of 1.31
     # do not show admin access, so a device that an administrator monitors would count as held twice.
     if claims.definition.type is ResourceClaim and slices.definition.type is ResourceSlice:
-        claims.check = DeviceHolders(claims, slices).check
+        holders = DeviceHolders(claims, slices, retire)
+        claims.check = holders.check
+        # Pools may have gone while no server ran.
+        for fence in tables.unclaimed_keys(FENCES):
+            driver, _, name = fence.removeprefix(FENCES).partition("/")
+            holders.retire_if_vacant((driver, name))
 
 
 def _holding(allocation: AllocationResult | None) -> _Results:
@@ -234,6 +265,10 @@ def _holding(allocation: AllocationResult | None) -> _Results:
 
 
 _place_of: Final = attrgetter("driver", "pool", "device")
+
+
+def _fence_of(pool: _Pool) -> str:
+    return f"{FENCES}{pool[0]}/{pool[1]}"
 
 
 def _pool_of(published: Any) -> _Pool:

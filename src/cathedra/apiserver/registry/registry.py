@@ -80,7 +80,7 @@ class Registry:
             StorageError: it cannot be read.
         """
         await self._log.load()
-        guard_devices(self._tables)
+        guard_devices(self._tables, self._log.retire_fence)
 
     async def serve_replica(self, connected: socket.socket) -> None:
         """Serve this store to an API server in a child process, at the other end of a connected unix socket.

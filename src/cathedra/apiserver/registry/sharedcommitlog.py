@@ -213,6 +213,25 @@ class SharedCommitLog:
         """Write a last state and remove the object. Ends with WriteConflict if another server was faster."""
         return self._shielded(self._end(table, previous, last), table, previous.key)
 
+    def retire_fence(self, fence: str, vacant: Callable[[], bool]) -> None:
+        """Remove a fence in a later turn of the loop, if ``vacant`` returns True then, and no write has had the fence
+        since the last one that this server has seen."""
+        # On kine and on another server's store there are none. Of several servers, one removes it.
+        if self._fencing is not None and self._tables.unclaimed_revision(fence):
+            self._spawn(self._retire_fence(fence, vacant))
+
+    async def _retire_fence(self, fence: str, vacant: Callable[[], bool]) -> None:
+        revision = self._tables.unclaimed_revision(fence)
+        if not revision or fence in self._fenced or not vacant():
+            return
+        try:
+            await self._storage.write(fence, None, expected=revision)
+        except Superseded:
+            LOG.debug("%s is in use again, or was removed by another server", fence)
+        except StorageError as error:
+            # It does no harm, and the next start of a server removes it.
+            LOG.warning("%s, of a pool that is gone, stays in the store: %s", fence, error)
+
     async def close(self) -> None:
         """Wait a moment for writes under way to settle, and close the store."""
         if self._tasks:

@@ -185,6 +185,10 @@ class Tables:
         found = self._unclaimed.get(storage_key)
         return 0 if found is None else found.revision
 
+    def unclaimed_keys(self, prefix: str) -> list[str]:
+        """Return the keys of the records that no table claims and that begin with a prefix."""
+        return [key for key in self._unclaimed if key.startswith(prefix)]
+
     def records(self) -> Iterator[Record]:
         """Return every object as a log keeps it."""
         for table in self._tables.values():

@@ -240,3 +240,62 @@ async def test_a_write_without_an_answer_is_seen_by_the_next_allocation(
     medium.failing = 0.0
     errors_of_b = await asyncio.gather(*(server.allocate("b", result("gpu-0")) for server in (one, other)))
     assert all("is allocated to claim default/a" in error for error in errors_of_b)
+
+
+FENCE = "cathedra.dev/allocations/d.example.com/p"
+
+
+@run_with(on_a_shared_store)
+async def test_the_fence_of_a_pool_stays_while_it_has_a_slice_or_a_claim_holds_a_device(
+    one: Claims, other: Claims, medium: SharedMedium
+) -> None:
+    await one.make("a")
+    for slice_goes_first in (True, False):
+        await one.slices.create(published([{"name": "gpu-0"}]))
+        assert await one.allocate("a", result("gpu-0")) == ""
+        assert FENCE in medium.records
+        steps = [lambda: one.slices.delete("s"), lambda: other.allocate("a")]
+        first, last = steps if slice_goes_first else reversed(steps)
+        await first()
+        await asyncio.sleep(1)
+        assert FENCE in medium.records
+        await last()
+        await asyncio.sleep(1)
+        assert FENCE not in medium.records
+    # Also of a server that has seen neither the fence nor its removal.
+    assert await other.allocate("a", result("gpu-0")) == ""
+    assert FENCE in medium.records
+
+
+@pytest.mark.parametrize("quarters", range(9))
+@run_with(on_a_shared_store)
+async def test_a_pool_that_returns_while_its_fence_is_removed_gives_a_device_to_one_claim(
+    one: Claims, other: Claims, medium: SharedMedium, *, quarters: int
+) -> None:
+    await one.make("a", "b", "c")
+    await one.slices.create(published([{"name": "gpu-0"}]))
+    assert await one.allocate("a", result("gpu-0")) == ""
+    assert await other.allocate("a") == ""
+    await one.slices.delete("s")
+    await other.slices.create(published([{"name": "gpu-0"}]))
+    await asyncio.sleep(SYNC_SECONDS * quarters / 4)
+    errors = await asyncio.gather(one.allocate("b", result("gpu-0")), other.allocate("c", result("gpu-0")))
+    assert sorted(map(bool, errors)) == [False, True]
+    assert FENCE in medium.records
+
+
+@run_with(on_a_shared_store)
+async def test_a_server_that_starts_removes_the_fences_of_pools_that_are_gone(
+    one: Claims, other: Claims, medium: SharedMedium
+) -> None:
+    await one.make("a", "b")
+    await one.slices.create(published([{"name": "gpu-0"}]))
+    assert await one.allocate("a", result("gpu-0")) == ""
+    gone = "cathedra.dev/allocations/d.example.com/rack/1"
+    medium.write(gone, b"", {gone: 0})
+    server = await APIServer.open(
+        ServerConfig(), clock=LoopClock(asyncio.get_running_loop()), random=Random(3), store=SharedStore(medium)
+    )
+    await asyncio.sleep(1)
+    await server.close()
+    assert [key for key in medium.records if key.startswith("cathedra.dev/allocations/")] == [FENCE]

@@ -201,7 +201,8 @@ class GroupCommit:
             if not write.done.done():  # else its caller was cancelled meanwhile
                 write.done.set_result(revision)
             return
-        if outcome.responses[0].response_range.kvs:
+        # Of a key that was removed the revision is not known. The store's own is at or after the removal.
+        if all(one.response_range.kvs for one in outcome.responses):
             # The highest, so that the next attempt begins when this server has seen what another one has allocated.
             revision = max(int(kv.mod_revision) for one in outcome.responses for kv in one.response_range.kvs)
             self.acknowledged = max(self.acknowledged, revision)

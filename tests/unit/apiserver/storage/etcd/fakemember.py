@@ -62,7 +62,7 @@ class Cluster:
             return pb.ResponseOp(response_put=pb.PutResponse())
         if which == "request_delete_range":
             key = operation.request_delete_range.key
-            deleted = self.stored.pop(key, None) is not None
+            deleted = int(self.stored.pop(key, None) is not None)
             self.events.append(pb.Event(type="DELETE", kv=pb.KeyValue(key=key, mod_revision=revision)))
             return pb.ResponseOp(response_delete_range=pb.DeleteRangeResponse(deleted=deleted))
         return pb.ResponseOp(response_range=self.read(operation.request_range))

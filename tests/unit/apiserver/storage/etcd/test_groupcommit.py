@@ -250,6 +250,20 @@ def test_a_fence_is_compared_and_written_in_the_transaction_of_the_write() -> No
     virtual(cluster, test)
 
 
+def test_a_write_whose_fence_was_removed_waits_for_the_removal() -> None:
+    cluster = Cluster("m0:1")
+
+    async def test(store: EtcdStorage) -> None:
+        claim = await store.write_fenced("claims/a", b"x", expected=0, fences={"pool": 0})
+        removed = await store.write("pool", None, expected=claim)
+        with pytest.raises(Superseded) as late:
+            await store.write_fenced("claims/a", b"y", expected=claim, fences={"pool": claim})
+        # The revision of the claim alone has been seen, and the same comparison would be sent again at once.
+        assert late.value.revision == removed
+
+    virtual(cluster, test)
+
+
 def test_kine_compares_no_fences() -> None:
     cluster = Cluster("m0:1", member_id=0)
 
