@@ -35,7 +35,7 @@ class API:
         self._running = asyncio.ensure_future(self.informers.run())
 
     async def until(self, condition: Callable[[], object], seconds: float = 600.0) -> None:
-        """Wait until ``condition`` is true; after so many virtual seconds the test has failed."""
+        """Wait until ``condition`` is true; fail the test after ``seconds`` of virtual time."""
         deadline = self.clock.monotonic() + seconds
         while not condition():
             assert self.clock.monotonic() < deadline, f"{condition} has not come true"

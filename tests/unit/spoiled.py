@@ -20,7 +20,7 @@ SPOILED = "tests.cathedra.dev/spoiled"
 
 
 def undecodable(ref: ResourceRef[Any], obj: Any) -> Undecodable:
-    """What an object is that has the annotation `SPOILED`."""
+    """Return an object with the annotation `SPOILED` as one that cannot be decoded."""
     path = obj.metadata.annotations[SPOILED]
     error = msgspec.ValidationError(f"Expected `array`, got `null` - at `$.{path}`")
     return identify(ref.kind, encode(obj), error)

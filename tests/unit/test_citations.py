@@ -36,7 +36,7 @@ def cited(text: str) -> Iterator[tuple[str, str]]:
 
 
 def test_there_are_citations() -> None:
-    """Else the tests below would look at nothing."""
+    """Otherwise the tests below would check nothing."""
     assert sum(1 for path in SOURCES for _ in cited(path.read_text())) > 400
     assert {"3", "3.2", "B", "B.1"} <= sections("api")
 

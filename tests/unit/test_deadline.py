@@ -39,7 +39,7 @@ def test_the_work_pauses_once_per_millisecond() -> None:
 
 
 def test_a_turn_begins_with_its_first_look_and_its_end_is_raised() -> None:
-    """What was done before it is not counted: caches that are filled once."""
+    """Earlier work is not counted: caches that are filled once."""
     now = [0.0]
     turn = TimeSlice(1.0, monotonic=lambda: now[0])
     now[0] = 100.0

@@ -18,7 +18,7 @@ def version(text: str) -> tuple[int, ...]:
 
 
 def lowest() -> dict[str, tuple[int, ...]]:
-    """What `make lowest` installs."""
+    """Return the versions that `make lowest` installs."""
     done = subprocess.run([sys.executable, ROOT / "tools" / "lowest.py"], capture_output=True, text=True, check=True)
     # Behind a semicolon stands the Python for which a dependency is needed.
     pins = (line.partition(";")[0].strip() for line in done.stdout.splitlines())

@@ -37,7 +37,7 @@ Story = Callable[[Ends], Awaitable[None]]
 
 @pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def tell(request: pytest.FixtureRequest) -> Callable[[Story], None]:
-    """What tells a story of two ends on a loop of its kind."""
+    """Runner of a test with two ends on a loop of its kind."""
 
     async def told(story: Story) -> None:
         mine, other = socket.socketpair()

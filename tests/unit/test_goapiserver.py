@@ -52,7 +52,7 @@ def recorded_objects() -> list[dict[str, Any]]:
         and step["response"].get("metadata", {}).get("uid")
         # Custom objects and the schemas of their definitions are maps, which Go writes in alphabetical order.
         and step["response"]["kind"] not in ("Table", "CustomResourceDefinition", "Thing")
-        # A pointer to a time of zero, which plain values cannot tell from no pointer.
+        # A pointer to a time of zero, which plain values cannot distinguish from no pointer.
         and b'"timeAdded":null' not in to_json(step["response"])
     ]
 

@@ -22,7 +22,7 @@ TOKEN = "sesame"
 
 @dataclass
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int = 0
     headers: list[tuple[str, str]] = field(default_factory=list)
@@ -96,7 +96,7 @@ class ASGIClient:
         return answer
 
     async def upgrade(self, path: str, *, user: str = TOKEN) -> Answer:
-        """Ask for a WebSocket; the answer has status 101 if it was accepted."""
+        """Request a WebSocket; the response has status 101 if it was accepted."""
         path, _, query = path.partition("?")
         answer = Answer()
         waiting = [{"type": "websocket.connect"}, {"type": "websocket.disconnect"}]

@@ -23,16 +23,16 @@ _ROLES: Final = ServerConfig(authorization=True)
 
 
 class LaggingStore(PrimaryStore):
-    """The line to a primary that holds back what it says, from `hold` until something is written or asked for."""
+    """A connection to a primary that holds back messages, from `hold` until something is written or requested."""
 
     def __init__(self) -> None:
         super().__init__()
         self.questions = 0
-        """How often it was asked how far the primary is."""
+        """Number of requests for the revision of the primary."""
         self.writes = 0
-        """How many writes the primary was asked for."""
+        """Number of writes that were sent to the primary."""
         self.asked = asyncio.Event()
-        """That it was asked since `mute`."""
+        """Set by a request after `mute`."""
         self._held: list[bytes] | None = None
         self._mute = False
 
@@ -42,7 +42,7 @@ class LaggingStore(PrimaryStore):
             self._held = []
 
     def mute(self) -> None:
-        """From now on nothing arrives, whatever is written or asked for, until `unmute`."""
+        """Deliver nothing until `unmute`, whatever is written or requested."""
         self.hold()
         self._mute = True
         self.asked.clear()

@@ -12,7 +12,7 @@ from cathedra.offload import DeadlineExceeded
 
 
 class Processor:
-    """Processor time that passes when it is told to."""
+    """Processor time that passes when the test advances it."""
 
     def __init__(self) -> None:
         self.used = 0.0

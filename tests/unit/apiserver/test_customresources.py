@@ -28,7 +28,7 @@ NAME = "gpuconfigs.d.x"
 
 
 class FailingStorage(MemoryStorage):
-    """Fails as many writes of definitions as it is told to, from the second on."""
+    """Fails a number of writes of definitions, from the second on."""
 
     def __init__(self, failures: int) -> None:
         self.failures = failures

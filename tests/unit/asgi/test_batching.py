@@ -119,7 +119,7 @@ async def test_limits_of_a_transport_that_is_closed_have_no_effect() -> None:
 
 
 class Slow(Sink):
-    """A client that takes one piece, and more when it is asked to."""
+    """A client that reads one piece, and more when the test calls it."""
 
     def __init__(self) -> None:
         super().__init__()

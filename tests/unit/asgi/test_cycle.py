@@ -96,7 +96,7 @@ async def test_a_header_that_would_end_its_line_is_no_answer(value: bytes) -> No
     [(b"content-length: 5", b"12345", b"12345"), (b"content-length: 5\r\nexpect: 100-continue", b"12345", None)],
 )
 async def test_a_body_that_is_there_needs_no_message(head: bytes, body: bytes, arrived: bytes | None) -> None:
-    """One for which the client wants to be asked is received, which asks for it."""
+    """A body that the client announces with ``Expect`` is received, which sends ``100 Continue``."""
     found: list[bytes | None] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -174,7 +174,7 @@ async def test_a_second_answer_is_refused() -> None:
 
 
 async def test_a_stream_is_written_to_until_its_client_leaves_it_lying() -> None:
-    """Whoever streams hears when it may go on."""
+    """A stream is notified when it may continue."""
     ready, gone_on = asyncio.Event(), asyncio.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -219,7 +219,7 @@ async def test_a_connection_is_closed_when_nothing_comes_for_long(monkeypatch: p
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("raises", [False, True])
 async def test_an_application_that_does_not_finish_its_answer_loses_the_connection(begun: bool, raises: bool) -> None:
-    """Before anything is sent, there is still an answer that says so."""
+    """Before anything is sent, an error response is still possible."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if begun:

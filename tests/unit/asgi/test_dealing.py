@@ -35,7 +35,7 @@ class Named:
 
 
 async def answers(port: int, times: int, context: ssl.SSLContext | None = None) -> Counter[str]:
-    """Who answered on so many connections."""
+    """Return the processes that answered on a number of connections."""
     return Counter([await answer(port, context) for _ in range(times)])
 
 

@@ -120,7 +120,7 @@ async def test_what_follows_a_body_is_no_header_of_this_request_or_the_next() ->
 
 
 async def headers_of(requests: list[bytes]) -> list[Any]:
-    """What an application sees of requests on one connection, one after another."""
+    """Return the requests on one connection as the application receives them."""
     seen: list[Any] = []
 
     async def noting(scope: Scope, receive: Receive, send: Send) -> None:
@@ -164,7 +164,7 @@ async def test_a_request_of_http_1_0_needs_no_host(server: APIServer) -> None:
 
 @pytest.mark.parametrize("protocol", [b"spdy/3.1", b"cathedra-session/2", b"websocket"])
 async def test_a_connection_that_has_ended_leaves_nothing_to_the_collector(protocol: bytes) -> None:
-    """What it was asked may have a megabyte, from clients without credentials, too."""
+    """A request may have a megabyte, also from clients without credentials."""
 
     async def refusing(scope: Scope, receive: Receive, send: Send) -> None:
         kind = "websocket.http.response" if scope["type"] == "websocket" else "http.response"

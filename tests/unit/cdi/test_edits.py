@@ -12,7 +12,7 @@ from cathedra.cdi.spec import ContainerEdits, DeviceNode, Hook, InjectionFailed,
 
 
 class Host:
-    """A host with the device nodes it is told."""
+    """A host with the given device nodes."""
 
     def __init__(self, **nodes: HostNode) -> None:
         self.nodes = {f"/dev/{name}": node for name, node in nodes.items()}

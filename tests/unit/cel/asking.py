@@ -15,7 +15,7 @@ PLAIN = Environment(libraries=(*BASE_LIBRARIES, "bindings", "includes"))
 
 
 def outcome(expression: str, **variables: Any) -> Evaluation:
-    """What the expression gives, with its cost; variables are untyped."""
+    """Return the value of an expression with its cost; variables are untyped."""
     from cathedra.cel.checking import types
 
     declared = PLAIN.extend(dict.fromkeys(variables, types.DYN)) if variables else PLAIN

@@ -17,7 +17,7 @@ from tests.unit.classic.world import World, claim, play, pod, resource_class, ve
 
 
 class Obedient(ClassicDriver):
-    """Does what the test says."""
+    """A driver whose results the test sets."""
 
     def __init__(self) -> None:
         self.refuses: str = ""
@@ -41,7 +41,7 @@ class Obedient(ClassicDriver):
         self.taken_back.append(claim.metadata.name)
 
     async def unsuitable_nodes(self, pod: Pod, claims: Sequence[ClaimAllocation], potential_nodes: list[str]) -> None:
-        """What the test says."""
+        """Report the nodes that the test has set."""
         for wanted in claims:
             wanted.unsuitable_nodes = [node for node in self.unsuitable if node in potential_nodes]
 
@@ -99,7 +99,7 @@ async def test_a_selected_node_that_does_not_suit_gets_no_allocation(world: Worl
     (answer,) = (await world.of(CONTEXTS).get("p")).status.resource_claims
     assert (answer.name, answer.unsuitable_nodes) == ("cat", ("node-0",))
     driver.unsuitable = []
-    # The context is looked at again without any change.
+    # The context is processed again without any change.
     await world.running(seconds=120)
 
 

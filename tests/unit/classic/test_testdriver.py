@@ -67,7 +67,7 @@ def test_a_node_must_have_room_for_all_claims_that_are_not_allocated_yet() -> No
     assert [one.unsuitable_nodes for one in wanted] == [["n1"]] * 3
 
 
-# What the test driver has to give, and how it tells its node plugin.
+# The resources of the test driver, and its messages to its node plugin.
 
 
 def test_a_file_has_the_names_of_the_go_program(tmp_path: Path) -> None:

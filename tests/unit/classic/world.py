@@ -105,7 +105,7 @@ class DyingTransport(PassedOn):
 
 
 class WatchedTransport(PassedOn):
-    """A part's way to the API that tells the world of each write before the part knows that it was made."""
+    """A transport of a part that notifies the world of each write before the part has the response."""
 
     def __init__(self, inner: Any, world: World) -> None:
         self._inner = inner
@@ -119,7 +119,7 @@ class WatchedTransport(PassedOn):
 
 
 class World:
-    """What a test can do and see."""
+    """Actions and observations of a test."""
 
     def __init__(self, server: APIServer, release: str, clock: LoopClock, random: Random) -> None:
         self.server = server
@@ -130,7 +130,7 @@ class World:
         self.denials = Denials(clock)
         """Calls of parts that their default roles do not allow."""
         self.dying: dict[str, DyingTransport] = {}
-        """By user: parts that have so many writes left."""
+        """By user: the number of writes that a part has left."""
         self.client = classic_client(Client(server.transport("system:admin", ("system:masters",)), clock=clock))
         self._writes_left = 0
         self._interruption: Callable[[], Awaitable[None]] | None = None
@@ -145,17 +145,18 @@ class World:
         return self.server.transport_of(UserInfo(user, groups), self.denials)
 
     def let_die(self, user: str, writes: int) -> asyncio.Event:
-        """The next part of that user hangs before its next write but so many; set when it does."""
+        """The next part of that user hangs after a number of further writes; the event is set when it does."""
         self.dying[user] = DyingTransport(self._transport(user, ("system:masters",)), writes)
         return self.dying[user].died
 
     def interrupt(self, writes: int, interruption: Callable[[], Awaitable[None]]) -> None:
-        """After so many writes of all parts to pods, claims and scheduling contexts the interruption comes, once."""
+        """The interruption comes once, after a number of writes of all parts to pods, claims and scheduling
+        contexts."""
         self._writes_left, self._interruption = writes, interruption
 
     @property
     def interrupted(self) -> bool:
-        """Whether there were as many writes as the interruption waits for."""
+        """True if the interruption has come."""
         return self._interruption is None
 
     async def written(self, ref: ResourceRef[Any]) -> None:
@@ -219,7 +220,7 @@ class World:
         return self.interrupted
 
     async def messages(self, reason: str) -> list[str]:
-        """What events of that reason say, oldest first."""
+        """Return the messages of events of that reason, oldest first."""
         from cathedra.client.resources import EVENTS
 
         events = (await self.of(EVENTS).list()).items

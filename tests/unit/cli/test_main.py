@@ -61,7 +61,7 @@ def test_a_wrong_call_gets_one_line_and_exit_code_2(
     words: list[str], wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CATHEDRA_DATA_DIR", str(tmp_path / "data"))
-    # A cluster of whoever runs the tests must not be found, and no file may be written into the work tree.
+    # A cluster of the user who runs the tests must not be found, and no file may be written into the work tree.
     for name in ("HOME", "XDG_STATE_HOME", "KUBECONFIG"):
         monkeypatch.setenv(name, str(tmp_path / "nobody"))
     monkeypatch.chdir(tmp_path)

@@ -39,7 +39,7 @@ def test_tables_in_a_pipe_are_as_wide_as_columns_asks(monkeypatch: pytest.Monkey
 
 
 class Terminal(io.StringIO):
-    """Standard output that says it is a terminal."""
+    """Standard output that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -78,7 +78,7 @@ async def test_a_refused_token_is_read_again_at_once(tmp_path: Path, tls: tuple[
     async with await HTTPTransport.open(target) as api:
         await api.call(APICall("get", NODES, "", "n"))
         valid = "Bearer two"
-        with pytest.raises(StatusError):  # there is no other token yet: asked once
+        with pytest.raises(StatusError):  # there is no other token yet: requested once
             await api.call(APICall("get", NODES, "", "n"))
         file.write_text("two")
         await api.call(APICall("get", NODES, "", "n"))

@@ -52,7 +52,7 @@ async def serving(handler: Handler) -> AsyncIterator[HTTPTransport]:
 
 
 class Recorder:
-    """Answers everything alike and remembers what was asked."""
+    """Returns the same response to every request and records the requests."""
 
     def __init__(self, answer: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
         self.answer, self.status, self.headers = answer, status, headers

@@ -190,7 +190,7 @@ def bad(name: str, version: int, uid: str = "") -> Undecodable:
 
 
 class Script:
-    """A server that lists what it is told to, and whose watch shows what is put into it."""
+    """A server whose lists and watch events the test sets."""
 
     def __init__(self, *pages: Page[Pod] | Exception) -> None:
         self.pages = list(pages)

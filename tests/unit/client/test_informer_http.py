@@ -20,7 +20,7 @@ from cathedra.clock import SystemClock
 
 
 class Hasty(SystemClock):
-    """Does not wait as long as it is told to."""
+    """A clock that sleeps for a shorter time than requested."""
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / 100)

@@ -192,7 +192,7 @@ def test_claims_and_slices_of_132_and_133_are_those_of_v1_here(release: str, ver
 
 
 async def test_an_object_that_does_not_convert_is_left_out_alone() -> None:
-    """As one that cannot be decoded: in a list, in a watch, and as an error where it is asked for."""
+    """As one that cannot be decoded: in a list, in a watch, and as an error where it is requested by name."""
 
     def upgrade(obj: Any) -> Any:
         if obj.metadata.name == "odd":

@@ -57,7 +57,7 @@ def without_metadata(obj: Any) -> KubeStruct:
 
 
 async def seen(api: Transport, resource: Resource) -> list[Any]:
-    """What list, get and watch show of the objects."""
+    """Return the objects of list, get and watch."""
     ref = ref_of(resource)
     namespace = "default" if resource.namespaced else ""
     listed = [obj for obj in (await api.call(APICall("list", ref, ""))).items if obj.metadata.name.startswith("odd-")]

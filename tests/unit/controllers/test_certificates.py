@@ -163,7 +163,7 @@ HOUR = 3600
 
 
 async def left(api: Guarded, seconds: float) -> int:
-    """How many requests there are after so long."""
+    """Return the number of requests after a time."""
     async with controllers(api):
         await api.clock.sleep(seconds)
     return len((await api.admin.resource(CERTIFICATESIGNINGREQUESTS).list()).items)

@@ -181,7 +181,7 @@ def test_an_unknown_controller_is_refused() -> None:
 
 
 def test_kinds_behind_a_gate_that_is_on_are_looked_after() -> None:
-    """No server has them by default, and one that was told to has them in a version of its own."""
+    """No server has them by default; one that is configured to serve them has a version of its own."""
     release = FeatureGates.for_release("1.36", {"GenericWorkload": True, "DRADeviceTaintRules": True})
     kinds = {ref.kind for ref in served_resources(release)}
     assert {"PodGroup", "Workload", "DeviceTaintRule"} <= kinds

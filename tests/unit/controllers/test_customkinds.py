@@ -117,7 +117,7 @@ async def test_custom_resources_count_in_quotas_from_the_moment_they_are_served(
 
 
 class Follower:
-    """Writes down which custom kinds it is told of."""
+    """Records the custom kinds of which it is notified."""
 
     name = "follower"
 

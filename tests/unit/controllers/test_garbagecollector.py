@@ -167,7 +167,7 @@ async def test_slices_go_with_their_node(world: World) -> None:
 @pytest.mark.parametrize("kind", ["ConfigMap", "Unheard"])
 @run_with(lambda test: play(collector, test))
 async def test_nothing_is_deleted_on_a_guess(world: World, *, kind: str) -> None:
-    """A cluster-scoped object cannot have a namespaced owner, and an unknown kind says nothing."""
+    """A cluster-scoped object cannot have a namespaced owner, and an unknown kind proves nothing."""
     nobody = OwnerReference(api_version="v1", kind=kind, name="x", uid="u")
     await world.create(RESOURCESLICES, slice_("s", nobody))
     await world.clock.sleep(60)

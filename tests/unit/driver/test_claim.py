@@ -135,7 +135,7 @@ class LampSettings:
 
 
 class Loose(msgspec.Struct):
-    """A struct says itself whether unknown fields are refused; this one does not refuse them."""
+    """A struct decides if unknown fields are refused; this one accepts them."""
 
     level: int = 0
 

@@ -16,7 +16,7 @@ from tests.running import beside
 
 
 class Slices:
-    """The part of the publisher that is asked."""
+    """The part of the publisher that progress reads."""
 
     def __init__(self) -> None:
         self.counts = (4, 1)

@@ -152,7 +152,7 @@ async def test_driver_that_looks_after_itself_is_not_held_up() -> None:
 
 
 async def newest(world: World) -> str:
-    """The newest version of the group that the server has, asked without a client that looks for another one."""
+    """Return the newest version of the group on the server, without the negotiation of a client."""
     for version in ("v1", "v1beta2", "v1beta1"):
         try:
             ref = msgspec.structs.replace(RESOURCESLICES, version=version)

@@ -49,7 +49,7 @@ DRIVER = "lamp.example.com"
 
 @dataclass
 class LampConfig:
-    """How a lamp shines."""
+    """Parameters of a lamp."""
 
     colour: str = "white"
     level: int = 100

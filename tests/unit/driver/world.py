@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 NODE = "node-a"
 BETAS = {"1.32": ("v1beta1",), "1.33": ("v1beta1", "v1beta2")}
-"""What releases without v1 serve if they are told to."""
+"""API versions that releases without v1 serve on request."""
 DRIVER = "lamp.example.com"
 SHARES = ("0d6b1f0e-8c3f-4c55-9f0d-0a6a4ba0f7a1", "5c3b7d1e-2f65-4c08-8c58-0a4c4f7f3b52")
 """Share IDs, as the allocator makes them."""
@@ -85,7 +85,7 @@ class World:
         return sorted(page.items, key=lambda s: s.metadata.name)
 
     def runner(self, driver: Driver, *, files: Files | None = None, **options: Any) -> DriverRunner:
-        """``driver`` on the node, without sockets and with files in memory unless the options say otherwise."""
+        """Return ``driver`` on the node; by default without sockets and with files in memory."""
         directory = options.pop("directory", Path("/data"))
         through = options.pop("through", lambda inner: inner)
         observer = options.pop("observer", None)
@@ -106,7 +106,7 @@ class World:
 
 
 class Lamps(Driver):
-    """A driver that writes down what it is asked to do."""
+    """A driver that records its calls."""
 
     name = DRIVER
 

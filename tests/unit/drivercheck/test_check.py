@@ -61,7 +61,7 @@ FAULTS = {
     "metadata once": "metadata-again",
     "metadata stays": "metadata-removed",
 }
-"""What is wrong with a driver → the check that says so."""
+"""Fault of a driver → the check that finds it."""
 
 
 @pytest.fixture

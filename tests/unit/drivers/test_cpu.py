@@ -39,7 +39,7 @@ def share(device: str, count: int, share_id: str = SHARES[0]) -> DeviceRequestAl
 
 
 class Prepared:
-    """A runner, and the CPUs that containers of its claims are told."""
+    """Return a runner, and the CPUs in the variables of its containers."""
 
     def __init__(self, runner: DriverRunner, files: MemoryFiles) -> None:
         self.runner, self.files = runner, files
@@ -323,7 +323,7 @@ def test_a_group_that_is_none_is_refused(tmp_path: Path, group: str) -> None:
         CpuDriver(tmp_path / "cpus.yaml")
 
 
-# What sysfs says of CPUs.
+# Facts about CPUs in sysfs.
 
 
 def test_threads_share_a_core_cores_a_cache_and_sockets_a_node(tmp_path: Path) -> None:

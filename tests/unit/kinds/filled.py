@@ -25,7 +25,7 @@ _NAMES: Mapping[str, str] = {
     "protocol": "TCP",
     "restartPolicy": "Always",
 }
-"""Values of fields that the rules look at before they look at anything else."""
+"""Values of fields that the rules read before all others."""
 POD = {"containers": [{"name": "c", "image": "i"}]}
 _TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
 _SPECS: Mapping[str, Any] = {

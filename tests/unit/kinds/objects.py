@@ -122,12 +122,12 @@ def row(plural: str, obj: Any) -> dict[str, Any]:
 
 
 def problems_of(plural: str, kind: Any, values: dict[str, Any]) -> list[str]:
-    """What is wrong with a new object."""
+    """Return the errors of a new object."""
     return texts(created(definition_of(plural).strategy, from_dict(kind, values), context(everything=True))[1])
 
 
 def problems_of_change(plural: str, kind: Any, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What is wrong with a change of an object with which nothing is wrong."""
+    """Return the errors of a change of a valid object."""
     strategy = definition_of(plural).strategy
     stored, errors = created(strategy, from_dict(kind, old), context(everything=True))
     assert errors == []

@@ -70,7 +70,7 @@ def test_a_part_that_was_sound_is_looked_at_again_where_it_may_be_otherwise() ->
         assert found(one(part=FieldTags(of=one(size=FieldTags(required=True)))), Whole(part=sound)) == [
             "part.size: Required value"
         ]
-        # Without beta rules nothing is wrong with it; that says nothing of the same part with them.
+        # Without beta rules it has no errors; with them the same part may have some.
         assert found(one(part=wanted), Whole(part=faulty), beta=False) == []
         assert found(one(part=wanted), Whole(part=sound), Whole(part=faulty)) == []
         assert found(one(part=wanted), Whole(part=faulty), Whole(part=sound)) == [too_long]

@@ -30,7 +30,7 @@ FEW, MANY = 150, 600
 NOISE = 0.04
 """Seconds of processor time below which nothing is concluded from a measurement."""
 MARGIN = 2.2
-"""How much more than in proportion the time may grow. Quadratic work takes four times more."""
+"""Allowed growth of the time beyond proportion. Quadratic work takes four times more."""
 ROOM = 192 * 1024
 """Bytes of a refusal beside what was sent: a message of 64 KiB, and the same in 500 causes."""
 
@@ -46,7 +46,7 @@ def parts() -> tuple[Part, ...]:
 
 
 def steps(part: Part, entries: int, *, alike: bool) -> Iterator[Step]:
-    """Everything that is done with an object of so many entries, on create, update, patch and apply."""
+    """Process an object with a number of entries, on create, update, patch and apply."""
     definition, request = part.definition, context(everything=True)
     sent = filled(part, entries, first=entries, alike=alike)
     new, old = from_dict(definition.type, sent), from_dict(definition.type, filled(part, entries, alike=alike))
@@ -100,7 +100,7 @@ def test_time_grows_with_every_list(alike: bool) -> None:
 
 
 def calls(step: Callable[[], object]) -> int:
-    """How many functions a step calls."""
+    """Return the number of functions that a step calls."""
     count = 0
 
     def counted(frame: object, event: str, argument: object) -> None:

@@ -19,7 +19,7 @@ from cathedra._proto import (
 
 
 class DriverServer:
-    """Registers, prepares one device per claim, and remembers what it was asked and told."""
+    """A driver that registers, prepares one device per claim, and records its calls."""
 
     running: ClassVar[set[DriverServer]] = set()
     """Those that have been started and not stopped."""
@@ -45,7 +45,7 @@ class DriverServer:
         self.infos = 0
         self.reports: list[Any] = []
         self.announced: Path | None = None
-        """Where it says that it is called; None: at its own socket."""
+        """The endpoint that it announces; None: its own socket."""
         self._servers: list[grpc.aio.Server] = []
 
     async def start(self) -> None:

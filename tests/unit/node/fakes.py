@@ -112,7 +112,7 @@ def _version(obj: Any) -> str:
 
 
 class FakeDriver:
-    """Prepares one device for each claim; what it is asked is in ``calls``."""
+    """A driver that prepares one device for each claim; its calls are in ``calls``."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, tuple[str, ...]]] = []
@@ -224,7 +224,7 @@ class Setting:
         return found
 
     def has_pod(self, name: str = "p") -> bool:
-        """Whether the API server still has a pod."""
+        """Return True if the API server still has a pod."""
         return ("pods", "default", name) in self.server.objects
 
     def events_of(self, reason: str) -> list[str]:

@@ -13,7 +13,7 @@ from cathedra.node.faultpoints import AGENT_POINTS, MARK_VARIABLE, MARKED, POINT
 
 
 def dies(points: FaultPoints, reached: str) -> bool:
-    """Whether a process that reaches that point is killed."""
+    """Return True if a process that reaches that point is killed."""
     pid = os.fork()
     if pid == 0:
         points.reach(reached)

@@ -54,7 +54,7 @@ class Store:
 
 
 class Pulls:
-    """A pod's puller and what it has told."""
+    """Return a pod's puller and its events."""
 
     def __init__(self, one: OnePod, store: Store) -> None:
         self.one, self.store = one, store

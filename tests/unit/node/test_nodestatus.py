@@ -119,7 +119,7 @@ async def test_a_node_that_was_marked_as_lost_reports_that_it_is_ready_with_the_
 
 
 class Runtime:
-    """Says what the test has it say; None: nothing at all."""
+    """Reports the status that the test sets; None: no status."""
 
     def __init__(self) -> None:
         self.errors: tuple[str, ...] | None = ()

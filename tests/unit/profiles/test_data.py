@@ -21,7 +21,7 @@ def node_of(name: str) -> Cluster:
 
 
 def one_more(name: str, *partitions: str) -> int:
-    """How many claims fit on a node that each want these MIG partitions, all of one GPU."""
+    """Return the number of claims that fit on a node, each for these MIG partitions of one GPU."""
     requests = [
         {
             "name": f"r{number}",

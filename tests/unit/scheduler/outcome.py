@@ -28,7 +28,7 @@ WEB: Final = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "
 
 
 def plugins() -> list[Plugin]:
-    """The default profile's plugins that look at nodes and pods alone; ``acme.test/fpga`` has a device class."""
+    """The default profile's plugins that read only nodes and pods; ``acme.test/fpga`` has a device class."""
     return [
         NodeUnschedulable(),
         NodeName(),

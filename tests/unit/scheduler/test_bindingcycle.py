@@ -57,7 +57,7 @@ def extension_points() -> Iterator[tuple[type[Plugin], str]]:
 
 
 def victim() -> Pod:
-    """A pod about which every plugin is asked: a claim, a host port, spreading, affinity, labels of nodes."""
+    """A pod for which every plugin is called: a claim, a host port, spreading, affinity, labels of nodes."""
     labels = {"app": "v"}
     term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
     made = pod(
@@ -94,7 +94,7 @@ async def scene(world: World) -> None:
 
 
 async def check_nothing_is_held(world: World) -> None:
-    """All pods have their own device, and the scheduler holds nothing beyond what the API says."""
+    """All pods have their own device, and the scheduler holds nothing beyond the state of the API."""
     held = await world.quiet()
     assert {name: held[name] for name in HELD} == dict.fromkeys(HELD, 0)
     assert held["counted"] == 2
@@ -128,11 +128,11 @@ def test_a_defect_at_any_extension_point_holds_nothing_back(
 
     monkeypatch.setattr(kind, method, breaks_later if inspect.iscoroutinefunction(whole) else breaks)
     if method == "filter":
-        # What a plugin answers for all nodes at once it is not asked one by one.
+        # A plugin that answers for all nodes at once is not called for each.
         for method_for_many in ("predicate", "filter_batch"):
             monkeypatch.setattr(kind, method_for_many, getattr(points.FilterPlugin, method_for_many))
     if method == "pre_filter":
-        # A plugin that is known to skip pods like this one is not asked.
+        # A plugin that is known to skip pods like this one is not called.
         monkeypatch.setattr(profile, "ProfilePlugins", SkippingNone)
     if method == "filter_batch":
         monkeypatch.setattr(kind, "predicate", points.FilterPlugin.predicate)
@@ -219,7 +219,7 @@ def test_a_binding_that_is_cancelled_gives_everything_back(monkeypatch: pytest.M
 def test_a_scheduler_that_stops_ends_its_bindings_without_noise(
     carried_out: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What was sent is waited for; what is not carried out is taken back."""
+    """Requests that were sent are awaited; reservations of failed ones are released."""
     whole = composition.DefaultBinder.bind
     binding = asyncio.Event()
 

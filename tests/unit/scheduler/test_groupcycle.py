@@ -203,7 +203,7 @@ async def make_claiming_group(world: World) -> None:
 
 
 async def give_claim(world: World, owner_kind: str = "PodGroup") -> None:
-    """What the claim controller does: a claim of the group, recorded in its status."""
+    """Act as the claim controller: create a claim of the group, and record it in its status."""
     group = await world.api(PodGroup).get("g")
     owner = OwnerReference(
         api_version="scheduling.k8s.io/v1beta1",

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class BusyClock(LoopClock):
-    """A clock for a slow machine: with every look at it some time has passed."""
+    """A clock of a slow machine: every reading advances it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         super().__init__(loop)

@@ -23,11 +23,11 @@ from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import node, pod
 
 PIECES = 3
-"""So many pieces of work fit into a turn of `attempt`."""
+"""Number of pieces of work that fit into a turn of `attempt`."""
 
 
 def attempt() -> Attempt:
-    """An attempt whose clock advances by a part of a turn with each look at it."""
+    """An attempt whose clock advances by a part of a turn with each reading."""
     ticks = count()
     return Attempt(lambda: next(ticks) * SLICE_SECONDS / PIECES)
 
@@ -37,7 +37,7 @@ def term(**more: Any) -> dict[str, Any]:
 
 
 def judged(plugin: Any, cache: Cache, wanted: Pod, one: Attempt | None) -> tuple[list[Status | None], Any, int]:
-    """What the plugin says of all nodes, what it scores, and how many turns that took."""
+    """Return the verdicts of the plugin for all nodes, its scores, and the number of turns."""
     info = PodInfo(wanted)
     for turns in range(1, 1000):
         state = CycleState(cache.snapshot(), attempt=one)

@@ -59,7 +59,7 @@ class OneByOne(NodeResourcesFit):
 
 
 class Refusing(NodeResourcesFit):
-    """Tells of some nodes that they are refused before it is asked."""
+    """A plugin that refuses some nodes in advance."""
 
     def predicate(self, pod: PodInfo) -> NodePredicate | None:
         return None

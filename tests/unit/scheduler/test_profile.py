@@ -44,7 +44,7 @@ def state() -> CycleState:
 
 
 class Says(PreFilterPlugin, FilterPlugin, ScorePlugin, ReservePlugin, PreBindPlugin, PostFilterPlugin):
-    """Answers everything with what it was given, and writes down when it was asked."""
+    """Returns its given results, and records its calls."""
 
     def __init__(
         self,

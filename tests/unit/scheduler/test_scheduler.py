@@ -179,7 +179,7 @@ def test_pods_that_wait_are_tried_together_as_long_as_that_does_not_keep_others_
 
 
 class Broken(PassedOn):
-    """A way to the server that has a defect the first time it is asked for something."""
+    """A transport whose first request of a kind fails by a defect."""
 
     def __init__(self, inner: Any, what: str) -> None:
         self._inner = inner

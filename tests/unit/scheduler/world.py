@@ -33,7 +33,7 @@ REFS: dict[type, ResourceRef[Any]] = {ref.type: ref for ref in vars(resources).v
 
 
 class World:
-    """What a test can do and see."""
+    """Actions and observations of a test."""
 
     def __init__(self, client: Client, scheduler: Scheduler, running: asyncio.Future[None]) -> None:
         self.client = client
@@ -58,7 +58,7 @@ class World:
         await asyncio.sleep(seconds)
 
     async def until(self, condition: Callable[[], Awaitable[object]], seconds: float = 600.0) -> None:
-        """Wait until ``condition`` answers something true; after so many virtual seconds the test has failed."""
+        """Wait until ``condition`` returns a true value; fail the test after ``seconds`` of virtual time."""
         deadline = asyncio.get_running_loop().time() + seconds
         while not await condition():
             assert asyncio.get_running_loop().time() < deadline, f"{condition} has not come true"
@@ -98,7 +98,7 @@ class World:
         return next(((c.reason, c.message) for c in conditions if c.type == "PodScheduled"), ("", ""))
 
     async def events(self, name: str) -> list[tuple[str, str]]:
-        """Reason and message of everything that was told about a pod."""
+        """Return reason and message of all events of a pod."""
         page = await self.client.resource(EVENTS, "default").list()
         found: list[Event] = [event for event in page.items if event.involved_object.name == name]
         return [(event.reason, event.message) for event in found]

@@ -34,7 +34,7 @@ CPU = 10**9
 def pod(
     containers: Sequence[Mapping[str, str]], inits: Sequence[tuple[Mapping[str, str], bool]] = (), **spec: Any
 ) -> Pod:
-    """A pod whose containers ask for these requests (and have them as limits); inits say whether they are sidecars."""
+    """Return a pod whose containers have these requests, also as limits; inits are marked as sidecars or not."""
 
     def container(name: str, asked: Mapping[str, str], **more: Any) -> dict[str, Any]:
         return {"name": name, "resources": {"requests": dict(asked), "limits": dict(asked)}, **more}

@@ -66,7 +66,7 @@ class Networked:
 
     @asynccontextmanager
     async def user(self, token: str = ADMIN) -> AsyncIterator[UpgradingTransport]:
-        """What leads a user there; sessions are asked for."""
+        """Return the credentials of a user of that server; sessions are requested."""
         async with open_transport(self.target(token), user_agent="tests") as transport:
             assert isinstance(transport, UpgradingTransport)
             yield transport

@@ -40,7 +40,7 @@ BAD = json.dumps({"metadata": {"name": "bad", "resourceVersion": "4"}, "spec": {
 
 
 class Wire(asyncio.Transport):
-    """Answers each request with the messages that ``answer`` makes of it."""
+    """A server that answers each request with the messages of ``answer``."""
 
     def __init__(self, connection: SessionConnection, answer: Callable[[RequestMessage], list[Any]]) -> None:
         super().__init__({"ssl_object": self})  # so that nothing is written past it

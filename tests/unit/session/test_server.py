@@ -288,7 +288,7 @@ async def test_what_is_no_frame_or_too_large_a_one_ends_the_session(tmp_path: Pa
 
 
 async def test_no_other_token_opens_anything_in_a_session(tmp_path: Path) -> None:
-    """The user is the one who opened it, whatever else is known of tokens."""
+    """The session belongs to the user who opened it; a token of another user is refused."""
     async with networked(tmp_path) as there:
         head, reader, writer = await asked(there, f"Authorization: Bearer {VIEWER}")
         assert head.startswith(SWITCHED)
@@ -364,7 +364,7 @@ async def frame_of(there: Networked, messages: list[Any]) -> tuple[Any, asyncio.
 
 
 def asking(verb: str, count: int, resource: str = "configmaps", group: str = "", version: str = "v1") -> list[Any]:
-    """So many requests of one kind."""
+    """Send a number of requests of one kind."""
     return [
         RequestMessage(number, 0, verb, group, version, resource, "", "", "", number, RequestOptions())
         for number in range(1, count + 1)

@@ -395,7 +395,7 @@ async def test_what_an_update_leaves_alone_are_the_very_parts_that_were_stored(t
 
 @asynccontextmanager
 async def at_a_replica(folder: Path) -> AsyncIterator[tuple[Lagging, SessionTransport]]:
-    """A primary, its replica, and an administrator who has a session at the replica."""
+    """A primary, its replica, and a session of an administrator at the replica."""
     async with lagging() as servers:
         await listen_on_socket(servers.replica.server, folder / "api.sock", TOKENS)
         connection = UnixConnection(folder / "api.sock")

@@ -117,7 +117,7 @@ def test_a_node_without_power_loses_its_pods_when_time_has_passed(dra_cluster: D
     dra_cluster.advance(60)
     assert [one.key for one in dra_cluster.get(f"node/{node}").spec.taints] == ["node.kubernetes.io/unreachable"] * 2
     assert dra_cluster.get("pod/train").metadata.deletion_timestamp is None
-    dra_cluster.advance(400)  # pods tolerate it for 300 s, unless they say otherwise
+    dra_cluster.advance(400)  # pods tolerate it for 300 s by default
     assert dra_cluster.get("pod/train").metadata.deletion_timestamp is not None
 
 

@@ -66,7 +66,7 @@ async def test_a_mirror_pod_refers_to_nothing(api: Guarded) -> None:
 
 
 def mirror(**owner: Any) -> Any:
-    """A mirror pod on n1, owned as ``owner`` says."""
+    """Return a mirror pod on n1 with the owner reference ``owner``."""
     reference = OwnerReference(**{"api_version": "v1", "kind": "Node", "name": "n1", "controller": True} | owner)
     metadata = ObjectMeta(name="m", annotations={"kubernetes.io/config.mirror": "h"}, owner_references=(reference,))
     return replace(pod("m", on="n1"), metadata=metadata)

@@ -15,7 +15,7 @@ __all__ = ["write"]
 def write(
     plural: str, operation: str = "CREATE", new: Any = None, old: Any = None, *, version: str = "", **call: Any
 ) -> AdmissionAttributes:
-    """A write by «ada» of a resource, in the preferred version unless ``version`` says another."""
+    """Return a write by «ada» of a resource, in ``version`` or the preferred version."""
     definition = definition_of(plural)
     served = definition.version(version) if version else definition.versions[0]
     made = Call(user=UserInfo("ada", ("g",)), verb=operation.lower(), definition=definition, version=served)

@@ -21,7 +21,7 @@ USER = UserInfo("alice")
 
 
 class Denies:
-    """Says no to everything."""
+    """Authorizer that denies every request."""
 
     def authorize(self, attributes: Attributes) -> Decision:
         return Decision(Verdict.DENY)

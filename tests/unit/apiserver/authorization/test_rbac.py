@@ -91,5 +91,5 @@ async def test_kept_decisions_have_a_limit(api: Guarded) -> None:
 
 
 def kept(rbac: RBAC) -> tuple[int, set[str]]:
-    """How many decisions are kept, and the namespaces that are."""
+    """Return the number of cached decisions, and the cached namespaces."""
     return len(rbac._relevant), {namespace for held in rbac._holdings.values() for namespace in held.within}

@@ -43,7 +43,7 @@ def split_or_joined(obj: dict[str, Any], wanted: str) -> dict[str, Any]:
 
 
 class Converter:
-    """A TLS server that converts, and what it was asked."""
+    """A TLS server that converts, with the requests that it received."""
 
     def __init__(self) -> None:
         self.url = ""

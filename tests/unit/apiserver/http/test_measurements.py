@@ -20,7 +20,7 @@ def figures(cores: int, memory: int) -> dict[str, Any]:
 
 
 class Nodes:
-    """Nodes n1 and n2, of which n2 says nothing; a pod p on n1 and a pod q on n2."""
+    """Nodes n1 and n2, of which n2 does not answer; a pod p on n1 and a pod q on n2."""
 
     def __init__(self, client: ASGIClient) -> None:
         self._client = client

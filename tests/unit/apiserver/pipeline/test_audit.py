@@ -32,7 +32,7 @@ rules:
 
 
 async def audited(tmp_path: Path, policy: AuditPolicy) -> list[dict[str, Any]]:
-    """What the log holds after three requests."""
+    """Return the content of the log after three requests."""
     log = tmp_path / "audit.log"
     async with open_asgi(ServerConfig(audit_log=log, audit_policy=policy)) as asgi:
         await asgi("POST", MAPS, {"metadata": {"name": "a"}})

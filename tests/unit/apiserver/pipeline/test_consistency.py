@@ -223,7 +223,7 @@ REQUESTS = (_create, _replace, _repeat, _merge, _apply, _delete, _delete_all, _g
 
 
 def told(answer: Answer) -> tuple[int, Any, list[tuple[str, Any]]]:
-    """What an answer says that does not depend on the server."""
+    """Return the part of a response that does not depend on the server."""
     shown = answer.json
     objects = shown.get("items", [shown])
     return answer.status, shown.get("reason"), [(one["metadata"].get("name"), one.get("data")) for one in objects]
@@ -248,7 +248,7 @@ def test_requests_to_several_servers_are_answered_as_by_one(requests: list[tuple
 
 
 async def whose(servers: Lagging, token: str) -> str:
-    """Whose token it is, as the replica says."""
+    """Return the user of a token, by the replica."""
     review = {"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"}
     answer = await servers.replica("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review, user=token)
     assert answer.status == 201, answer.body

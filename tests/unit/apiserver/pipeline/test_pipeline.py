@@ -117,7 +117,7 @@ async def test_a_timeout_that_is_no_duration_is_refused_for_reads_too() -> None:
     assert refused.value.code == 400
 
 
-# How long a request may take, as its ``timeout`` says.
+# The time limit of a request, by its ``timeout``.
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class Histories(RuleBasedStateMachine):
         return self._loop.run_until_complete(work)
 
     def _tried(self, work: Any) -> tuple[Any, StatusError | None]:
-        """What came of a write: its answer, or the refusal."""
+        """The outcome of a write: its response, or the refusal."""
         try:
             return self._run(work), None
         except StatusError as error:

@@ -44,7 +44,7 @@ MAP = ConfigMap(metadata=ObjectMeta(name="a", namespace="n"), data={"k": "v"})
 
 
 class SlowStorage:
-    """Settles writes when it is told to."""
+    """A log that settles writes when the test calls it."""
 
     healthy = True
 
@@ -512,7 +512,7 @@ async def test_what_is_no_message_ends_the_line() -> None:
 
 @pytest.mark.parametrize("definition", all_definitions(FeatureGates.for_release()), ids=lambda one: one.plural)
 def test_metadata_comes_first_in_every_kind(definition: AnyDefinition) -> None:
-    """Where the primary writes the resource version is found by that."""
+    """The position of the resource version in the JSON of the primary."""
     kind: Any = definition.type
     assert msgspec.structs.fields(kind)[0].encode_name in {"metadata", "kind"}
     name = '"resourceVersion":"0"'
@@ -552,7 +552,7 @@ async def _write(registry: Registry, name: str, value: str | None) -> None:
 
 
 def _changes(registry: Registry) -> list[tuple[EventType, int, bytes]]:
-    """What a watcher of everything sees."""
+    """Return the events of a watcher without a selection."""
     seen = registry.table(MAPS).watch(Selection(), 0).taken()
     return [(one.type, one.entry.revision, encode(one.entry.object)) for one in seen]
 

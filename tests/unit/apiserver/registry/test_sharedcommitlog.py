@@ -40,7 +40,7 @@ MAPS = GroupResource("", "configmaps")
 
 
 class FakeStore:
-    """A shared store in memory; followers hear of writes ``delay`` seconds later, and ``away`` is its answer if set."""
+    """A shared store in memory; followers get writes ``delay`` seconds later, and ``away`` is its answer if set."""
 
     def __init__(self) -> None:
         self.problem = ""

@@ -21,7 +21,7 @@ PODS = definition_of("pods")
 
 
 def change(table: Table, revision: int, key: str = "default/p", size: int = 100, **labels: str) -> None:
-    """Write a pod, whose JSON has so many bytes."""
+    """Write a pod whose JSON has a number of bytes."""
     obj = pod(metadata={"name": key.partition("/")[2], "labels": labels})
     entry = StoredObject(key, obj, revision, {object: b"x" * size}, size=size)
     table.apply(StoredChange(revision, entry, table.get(key)))

@@ -223,7 +223,7 @@ async def test_waiting_ends_with_the_next_event() -> None:
 
 
 def large(number: int, size: int) -> StoredObject:
-    """An object whose JSON has so many bytes."""
+    """Return an object whose JSON has a number of bytes."""
     found = stored("yes", number)
     found.size = size
     return found

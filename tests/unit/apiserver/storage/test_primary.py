@@ -32,7 +32,7 @@ class Primary(asyncio.Protocol):
                 self._said.put_nowait(message)
 
     async def heard(self) -> Any:
-        """What the replica says next."""
+        """Return the next message of the replica."""
         return await self._said.get()
 
     def answer(self, *messages: Any) -> None:

@@ -234,7 +234,7 @@ async def together(store: SQLiteStorage, *writes: Write) -> list[StorageError | 
 
 
 async def kept(path: Path, **options: int) -> tuple[int, dict[str, bytes]]:
-    """What a later process finds."""
+    """Return the objects that a later process loads."""
     store = SQLiteStorage(path, **options)
     snapshot = await store.load()
     await store.close()

@@ -28,7 +28,7 @@ async def pod(asgi: ASGIClient, name: str = "p", *, phase: str = "Running", read
 
 
 async def budget(asgi: ASGIClient, name: str = "b", *, allowed: int, healthy: int = 1, desired: int = 1) -> None:
-    """A budget about ``app=x`` that allows so many disruptions."""
+    """Return a budget for ``app=x`` that allows a number of disruptions."""
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
     made = await asgi("POST", BUDGETS, {"metadata": {"name": name}, "spec": spec})
     assert made.status == 201, made.body

@@ -14,7 +14,7 @@ NODES = "/api/v1/nodes"
 
 
 async def count(client: ASGIClient) -> int:
-    """How many config maps there are, besides what the server itself keeps."""
+    """Return the number of config maps, without those of the server."""
     return len((await client("GET", MAPS)).json["items"])
 
 

@@ -30,12 +30,12 @@ def operations(expression: str) -> dict[str, Any]:
 
 
 def mutated(mutation: dict[str, Any], **spec: Any) -> Mutated:
-    """What a policy with this mutation wants of a pod."""
+    """Return the result of a policy with this mutation on a pod."""
     return compile_mutations({"mutations": [mutation], **spec}).mutate(0, Input(REQUEST, object=POD))
 
 
 def errors(mutation: dict[str, Any], **spec: Any) -> list[str]:
-    """What creating the policy would report."""
+    """Return the errors of the creation of the policy."""
     return [str(error) for error in compile_mutations({"mutations": [mutation], **spec}).errors]
 
 

@@ -22,13 +22,13 @@ POD = {"metadata": {"name": "p", "labels": {"team": "a"}}, "spec": {"replicas": 
 
 
 def decided(*expressions: str, **spec: Any) -> Result:
-    """What a policy with these validations says about a pod."""
+    """Return the result of a policy with these validations on a pod."""
     validations = [{"expression": expression} for expression in expressions]
     return compile_policy({"validations": validations, **spec}).evaluate(Input(REQUEST, object=POD))
 
 
 def errors(**spec: Any) -> list[str]:
-    """What creating the policy would report."""
+    """Return the errors of the creation of the policy."""
     return [str(error) for error in compile_policy(spec).errors]
 
 

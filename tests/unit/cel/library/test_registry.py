@@ -12,7 +12,7 @@ from tests.unit.cel.asking import shown
 WITHOUT_CODE = frozenset(
     ("_&&_", "_||_", "_?_:_", "_==_", "_!=_", "_[_]", "_[?_]", "_?._", "@not_strictly_false", "or", "orValue")
 )
-"""What the evaluator does itself."""
+"""Operators that the evaluator implements itself."""
 
 
 @pytest.mark.parametrize("library", sorted(registry.LIBRARIES))

@@ -56,7 +56,7 @@ def test_expressions_may_be_long_and_configuration_large() -> None:
     assert texts(created(STRATEGY, made, context())[1]) == []
 
 
-# Between v1alpha3 of 1.31 and what is inside: nothing is lost that the release can say.
+# Between v1alpha3 of 1.31 and what is inside: nothing is lost that the release can express.
 
 SELECTOR = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "Exists"}]}]}
 

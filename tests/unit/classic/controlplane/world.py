@@ -86,7 +86,7 @@ def pod(name: str = "p", *, runs: int | None = None, node: str = "", **entries: 
 
 
 class World:
-    """What a test can do and see."""
+    """Actions and observations of a test."""
 
     def __init__(self, server: APIServer, gates: FeatureGates, clock: LoopClock) -> None:
         self.server = server
@@ -146,7 +146,7 @@ class World:
         return found
 
     async def messages(self, reason: str) -> list[str]:
-        """What events of that reason say, oldest first."""
+        """Return the messages of events of that reason, oldest first."""
         from cathedra.client.resources import EVENTS
 
         events = (await self.of(EVENTS).list()).items

@@ -19,7 +19,7 @@ def context(release: str = "1.27") -> RequestContext:
 
 
 def allocation(**more: Any) -> dict[str, Any]:
-    """What a driver gave."""
+    """Return the allocation of a driver."""
     return {"resourceHandles": [{"driverName": "d.example.com", "data": "x"}], **more}
 
 

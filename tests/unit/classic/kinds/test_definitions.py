@@ -43,7 +43,7 @@ def test_each_kind_has_as_many_cells_as_columns() -> None:
     assert [len(titles) for titles, _ in rows] == [len(cells) for _, cells in rows] == [5, 3, 4, 3]
 
 
-# Between v1alpha1 and v1alpha2: nothing is lost that both can say.
+# Between v1alpha1 and v1alpha2: nothing is lost that both can express.
 
 STATUS = {
     "driverName": "d.example.com",

@@ -236,7 +236,7 @@ class Silent(Listing):
 
 
 async def eventually(world: World, expected: list[list[str]]) -> None:
-    """Wait until the slices say that."""
+    """Wait until the slices have that content."""
     async with asyncio.timeout(20), world.of(SLICES).watch() as changes:
         if list((await published(world)).values()) == expected:
             return

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Recording(NodeDriver):
-    """Remembers its claims; refuses those whose handle says so."""
+    """Records its claims; refuses those whose handle requests it."""
 
     def __init__(self) -> None:
         self.prepared: list[NodeClaim] = []
@@ -87,7 +87,7 @@ def test_a_node_of_each_release_prepares_and_lets_go_with_the_handle_of_the_clai
             assert sorted(claim.handle for claim in driver.prepared) == ["first", "second"]
             assert await client.unprepare(claims) == {claim.uid: "" for claim in claims}
             assert [claim.uid for claim in driver.unprepared] == [claim.uid for claim in claims]
-            # Only 1.26 does not tell the handle again.
+            # Only 1.26 does not send the handle again.
             assert (driver.unprepared[0].handle == "first") is (release != "1.26")
             await client.close()
 

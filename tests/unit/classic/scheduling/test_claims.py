@@ -15,7 +15,7 @@ RELEASES = ("1.26", "1.27", "1.28", "1.29", "1.30", "1.31")
 
 
 def said(release: str, *known: v1alpha2.ResourceClaim, generated: bool, recorded: bool = False) -> str:
-    """Why the pod's only claim cannot be used."""
+    """Return the reason why the pod's only claim cannot be used."""
     asking = pod(cat="t:t" if generated else "c")
     if recorded:
         status = PodResourceClaimStatus(name="cat", resource_claim_name="p-cat")

@@ -80,7 +80,7 @@ def context(*answers: str, selected: str = "", unsuitable: tuple[str, ...] = ())
 
 
 def wakes(resource: EventResource, old: Any, new: Any, *claims: v1alpha2.ResourceClaim) -> bool:
-    """Whether the change wakes the pod, where these claims are known."""
+    """Return True if the change wakes the pod, with these claims in the informer."""
     known = {one.metadata.name: one for one in claims or (claim("a"), claim("b"))}
     change = ClusterEvent(resource, Action.ADD if old is None else Action.UPDATE, old, new)
     asked = [

@@ -23,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def wanted(*words: str) -> WantedCluster:
-    """What a command line means."""
+    """Return the configuration of a command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("name", nargs="?")
     for option in (*CLUSTER, CONFIG):

@@ -78,7 +78,7 @@ def gpu_cluster(nodes: int = 2, gpus: int = 2, taken: int = 0) -> list[dict[str,
 
 
 def pod_with(count: int, **more: Any) -> list[dict[str, Any]]:
-    """A pod ``train`` with a template that asks for so many GPUs."""
+    """Return a pod ``train`` with a template that requests a number of GPUs."""
     request = {"name": "gpus", "exactly": {"deviceClassName": "gpu", "count": count, **more}}
     return [
         {

@@ -53,7 +53,7 @@ def test_a_wrong_call_gets_one_line_and_exit_code_2(
 
 
 class Screens(io.StringIO):
-    """A terminal that is written to until so many screens are shown; then the user presses Ctrl-C."""
+    """A terminal on which the user presses Ctrl-C after a number of screens."""
 
     def __init__(self, between: Callable[[], object]) -> None:
         super().__init__()

@@ -59,7 +59,7 @@ def test_a_pipe_is_answered_in_plain_lines(
 
 
 class Terminal(io.StringIO):
-    """Says that it is one."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -67,7 +67,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PipeInput]:
-    """What is typed on a terminal; the history is in a folder of the test's own."""
+    """Input on a terminal; the history is in a folder of the test's own."""
     monkeypatch.setenv("CATHEDRA_DATA_DIR", str(tmp_path / "state"))
     monkeypatch.setattr("sys.stdin", Terminal())
     with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):

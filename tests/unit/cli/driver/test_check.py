@@ -67,7 +67,7 @@ FAULTS = {
     "health without end": "health-ends",
     "reads no older checkpoint": "upgrade",
 }
-"""What is wrong with a driver → the check that finds it."""
+"""Fault of a driver → the check that finds it."""
 PROGRAM = (sys.executable, "-m", "tests.unit.drivercheck.faulty_program")
 
 

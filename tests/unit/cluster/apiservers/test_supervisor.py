@@ -93,7 +93,7 @@ async def running(folder: Path, *lives: str, store: str = "sqlite", silence: flo
 
 
 async def error_of(folder: Path, life: str) -> str:
-    """What a cluster ends with whose child has that life."""
+    """Return the error with which a cluster ends if a child has that life."""
     case = Case(folder, (life,))
     await case.children.launch()
     with pytest.raises(ExceptionGroup) as raised:

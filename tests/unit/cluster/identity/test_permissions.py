@@ -37,7 +37,7 @@ REVIEWS = ResourceRef(
 
 
 async def may(api: Guarded, verb: str, resource: str, subresource: str = "", node: str = "n1") -> bool:
-    """What a node is told of the API server's user."""
+    """Return the reviews of the API server's user by a node."""
     attributes = ResourceAttributes(verb=verb, version="v1", resource=resource, subresource=subresource, name=node)
     spec = SubjectAccessReviewSpec(user=KUBELET_CLIENT, resource_attributes=attributes)
     return (await api.node("n1").resource(REVIEWS).create(SubjectAccessReview(spec=spec))).status.allowed
@@ -80,7 +80,7 @@ async def test_the_scheduler_may_read_quotas_and_nothing_more_of_them(api: Guard
 
 
 async def driver_may(api: Guarded, verb: str, driver: str) -> bool:
-    """Whether a driver may do that with all claims."""
+    """Return True if a driver may do that with all claims."""
     attributes = ResourceAttributes(verb=verb, group="resource.k8s.io", version="v1", resource="resourceclaims")
     user = f"system:serviceaccount:kube-system:{driver}"
     spec = SubjectAccessReviewSpec(user=user, resource_attributes=attributes)

@@ -88,7 +88,8 @@ def test_growth_counts_from_the_least_that_was_held() -> None:
 
 
 def moments_of_giving_back(shrinks_after: float) -> list[float]:
-    """When freed memory is given back by a process that grows after 10.5 s, in seconds after it was first seen."""
+    """Return the times at which a process that grows after 10.5 s releases freed memory, in seconds after it was first
+    seen."""
     given_back: list[float] = []
 
     async def body() -> None:

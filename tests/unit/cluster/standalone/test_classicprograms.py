@@ -56,7 +56,7 @@ def sockets(place: Path) -> list[str]:
 
 
 class Program:
-    """A program at work, and what it has said."""
+    """A running program, and its output."""
 
     def __init__(self) -> None:
         self._lines: asyncio.Queue[str] = asyncio.Queue()

@@ -82,7 +82,7 @@ async def controllers(api: Guarded) -> AsyncIterator[None]:
 
 
 async def joined(api: Guarded, pem: bytes, **more: object) -> CertificateSigningRequest:
-    """What has become of a bootstrapper's request after a while."""
+    """Return a bootstrapper's request after a while."""
     await api.bind("system:node-bootstrapper", user(BOOTSTRAPPER))
     await api.bind("system:certificates.k8s.io:certificatesigningrequests:nodeclient", user(BOOTSTRAPPER))
     async with controllers(api):

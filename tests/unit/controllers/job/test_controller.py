@@ -398,7 +398,7 @@ async def test_a_parallelism_that_shrinks_gives_up_pods_uncounted(world: World) 
 
 
 class Reaper:
-    """What a node agent does for pods that are being deleted: end them when their grace period is over."""
+    """Fake of the node agent for pods that are being deleted: it ends them after their grace period."""
 
     name = "reaper"
 

@@ -63,7 +63,7 @@ def reference(pod: Pod) -> ResourceClaimConsumerReference:
 
 
 async def allocate(world: World, name: str, *pods: Pod) -> ResourceClaim:
-    """What the scheduler does."""
+    """Act as the scheduler."""
     await world.change(RESOURCECLAIMS, name, lambda c: with_metadata(c, finalizers=(FINALIZER,)))
     status = ResourceClaimStatus(allocation=AllocationResult(), reserved_for=tuple(reference(p) for p in pods))
     return await world.change(RESOURCECLAIMS, name, lambda c: replace(c, status=status), status=True)

@@ -17,7 +17,7 @@ from tests.unit.controllers.world import World, play
 
 
 class Watching(WorkloadController[ReplicaSet]):
-    """Does nothing but note what it is asked to do."""
+    """A workload that only records its calls."""
 
     name = "watching-controller"
     component = "watching"

@@ -27,13 +27,13 @@ POOL = "rack-1"
 
 @dataclass
 class Level:
-    """How bright a lamp is; for parameters."""
+    """Parameters: the brightness of a lamp."""
 
     percent: int = 100
 
 
 class Switch(FabricDriver):
-    """Writes down what is attached to which node, and what it was asked."""
+    """Records attachments by node, and its calls."""
 
     name = NAME
 
@@ -151,7 +151,8 @@ async def set_allocation(world: World, name: str, allocation: resource.Allocatio
 
 
 async def told(world: World, name: str, device: str) -> dict[str, str]:
-    """What the claim's status says of a device: condition → status, with the message where it is not True."""
+    """Return the conditions of a device in the claim's status: condition → status, with the message where it is not
+    True."""
     entries = [one for one in (await world.claim(name)).status.devices if one.device == device]
     conditions = [condition for entry in entries for condition in entry.conditions or ()]
     return {

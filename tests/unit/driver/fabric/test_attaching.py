@@ -318,7 +318,7 @@ async def test_what_the_nodes_driver_says_of_the_device_stays(world: World) -> N
 
 @run_with(in_virtual_time)
 async def test_what_is_attached_for_a_claim_that_cannot_be_decoded_stays_attached(world: World) -> None:
-    """No other claim gets the device until the claim can be decoded, and is looked at, or has gone."""
+    """No other claim gets the device until the claim can be decoded and is read, or is deleted."""
     claims = world.client.resource(RESOURCECLAIMS, "default")
     switch = Switch()
     async with controlling(world, switch, through=SpoiledTransport):

@@ -20,7 +20,7 @@ class Empty(Driver):
 
 
 class Moody(Lamps):
-    """Says something else each time."""
+    """Returns another result each time."""
 
     replay = False
 
@@ -38,7 +38,7 @@ class Careless(Lamps):
 
 
 class Clinging(Lamps):
-    """Never lets go of a claim that it has completed."""
+    """Never releases a completed claim."""
 
     def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
         raise RuntimeError("mine")

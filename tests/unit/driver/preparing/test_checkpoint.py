@@ -149,7 +149,7 @@ def test_different_shares_of_one_device_may_be_held_at_once() -> None:
 
 
 async def overlap(lock: Serializer) -> int:
-    """How many of three calls were inside at the same time."""
+    """Return the number of three calls that ran at the same time."""
     inside = most = 0
 
     async def call() -> None:

@@ -342,7 +342,7 @@ async def test_time_of_a_taint_does_not_move_when_other_devices_change(world: Wo
 
 @run_with(in_virtual_time)
 async def test_a_slice_that_cannot_be_decoded_is_replaced(world: World) -> None:
-    """Whether it is there when the driver starts, or changes under its hands."""
+    """The slice exists when the driver starts, or is changed by others later."""
     slices = world.client.resource(RESOURCESLICES)
 
     async def spoil() -> resource.ResourceSlice:

@@ -123,7 +123,7 @@ def pool(*slices: Sequence[str], generation: int = 0) -> DesiredPool:
 
 
 def carry_out(desired: DesiredPool, existing: Sequence[resource.ResourceSlice]) -> list[resource.ResourceSlice]:
-    """What the cluster holds after the plan."""
+    """Return the slices of the cluster after the plan."""
     todo = plan(desired, existing, PUBLISHER)
     gone = {s.metadata.name for s in todo.delete}
     updated = {s.metadata.name: s for s in todo.update.values()}

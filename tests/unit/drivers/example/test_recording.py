@@ -51,7 +51,7 @@ def channel_of(folder: Path, pattern: str) -> grpc.aio.Channel[Any, Any]:
 
 @asynccontextmanager
 async def registering(folder: Path) -> AsyncIterator[Any]:
-    """What calls the driver's registration."""
+    """A client of the driver's registration."""
     async with channel_of(folder / "registry", "*.sock") as channel:
         yield pluginregistration_v1_pb2_grpc.RegistrationStub(channel)
 

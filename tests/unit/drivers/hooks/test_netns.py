@@ -46,7 +46,7 @@ def test_a_container_in_the_hosts_network_keeps_it() -> None:
 @contextmanager
 def container() -> Iterator[int]:
     """A process in a network namespace of its own."""
-    # It says when it is there, so that nothing is moved before.
+    # It prints a line when it runs, so that nothing is moved earlier.
     code = "import ctypes; ctypes.CDLL(None).unshare(0x40000000); print(1, flush=True); input()"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -120,7 +120,7 @@ async def test_a_real_pair_is_made_moved_and_removed(tmp_path: Path) -> None:
 
 
 def why_no_macvlan() -> str:
-    """Why this kernel makes no macvlan interfaces; "" if it does."""
+    """Return the reason why this kernel supports no macvlan interfaces; "" if it does."""
     if why_not_real():
         return why_not_real()
     parent = f"cm{os.getpid()}"

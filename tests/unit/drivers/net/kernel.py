@@ -52,7 +52,7 @@ class FakeIp(IpCommand):
 
 
 async def told_data(kit: Kit, claim: Any) -> NetworkDeviceData:
-    """What the status of the claim tells of its interface, as soon as it does."""
+    """Wait for the interface in the status of the claim, and return it."""
     claims = kit.client.resource(RESOURCECLAIMS, "default")
     async with claims.watch(field_selector=f"metadata.name={claim.name}") as events:
         async for event in events:
@@ -64,7 +64,7 @@ async def told_data(kit: Kit, claim: Any) -> NetworkDeviceData:
 
 @cache
 def why_not_real() -> str:
-    """Why this machine's network cannot be used for a test; "" if it can."""
+    """Return the reason why this machine's network cannot be used for a test; "" if it can."""
     if os.geteuid() != 0:
         return "interfaces are moved by root only"
     if shutil.which("ip") is None:

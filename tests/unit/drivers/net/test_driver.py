@@ -30,7 +30,7 @@ PARAMETERS = {"interface": {"name": "data", "addresses": ["10.5.0.2/24"], "mtu":
 
 
 def plan(edits: ContainerEdits) -> dict[str, Any]:
-    """What the hook of a container is told."""
+    """Return the arguments of the hook of a container."""
     (hook,) = edits.hooks
     assert hook.hook_name == "createRuntime"
     assert hook.args[1:3] == ("-m", "cathedra.drivers.hooks.netns")

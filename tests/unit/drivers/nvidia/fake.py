@@ -60,7 +60,7 @@ class Card:
 
 
 class FakeNvml:
-    """What is imported as ``pynvml``."""
+    """A fake of the module ``pynvml``."""
 
     NVMLError = NVMLError
     c_nvmlGpuInstancePlacement_t = c_nvmlGpuInstancePlacement_t

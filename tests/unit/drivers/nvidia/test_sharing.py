@@ -22,7 +22,7 @@ UUID = "GPU-00000000-1111-2222-3333-444444444444"
 
 
 class Recorded:
-    """Calls of programs, which all succeed unless the test says otherwise."""
+    """Calls of programs, which all succeed by default."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

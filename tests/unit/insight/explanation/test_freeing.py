@@ -65,7 +65,7 @@ def changes(*objects: Object) -> tuple[ClusterState, dict[str, Remedy]]:
 
 
 def placed(state: ClusterState, name: str = "default/p") -> bool:
-    """Whether the pod has a node after the simulation of a state."""
+    """Return True if the pod has a node after the simulation of a state."""
     return any(one.pod == name for one in simulate(state, copies=0).placed)
 
 

@@ -59,7 +59,7 @@ def member(name: str = "worker", group: str = "gang") -> dict[str, Any]:
 
 
 def slices(*devices: list[dict[str, Any]], count: int = 0, **more: Any) -> list[dict[str, Any]]:
-    """A pool of so many slices, each with its devices."""
+    """Return a pool of a number of slices, each with its devices."""
     return [
         {
             "apiVersion": "resource.k8s.io/v1",
@@ -85,7 +85,7 @@ def counters(amount: str = "2", name: str = "slots", consumed: str = "1") -> lis
 
 
 def placed(terms: int) -> dict[str, Any]:
-    """A slice with a device on nodes that any of so many terms selects."""
+    """Return a slice with a device on nodes that any of a number of terms selects."""
     made = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [str(n)]}]} for n in range(terms)]
     (one,) = slices([{"name": "gpu-0", "nodeSelector": {"nodeSelectorTerms": made}}])
     del one["spec"]["nodeName"]

@@ -34,7 +34,7 @@ MODEL = 'device.attributes["d.com"].model == "é" && device.attributes["d.com"].
 
 
 def places(text: str, rule: str, **more: Any) -> list[str]:
-    """What the carets of a rule's findings are under."""
+    """Return the texts above the carets of a rule's findings."""
     lines = text.split("\n")
     found = [one for one in lint(text, **more).findings if one.rule == rule]
     return [lines[one.line - 1][one.column - 1 : one.column - 1 + one.length] for one in found]

@@ -27,7 +27,7 @@ from tests.unit.insight.linting.test_report import CASES
 
 REFUSING = {"invalid-object", "all-with-count"}
 EXPRESSIONS = {"cel-error", "quantity-as-literal"}
-"""Rules under which errors of the compiler are told one by one."""
+"""Rules whose compiler errors are reported one by one."""
 BROKEN: list[dict[str, Any]] = [
     claim(selecting(), name="UPPER"),
     claim(selecting(), labels={"a b": "c"}),

@@ -35,7 +35,7 @@ Step = Callable[[Client], Awaitable[None]]
 
 
 def executed(state: ClusterState, plan: MovePlan, *before: Step) -> tuple[list[str], str, dict[str, bool]]:
-    """What was reported, why execution stopped, and which nodes are cordoned afterwards."""
+    """Return the reports, the reason for which execution stopped, and the nodes that are cordoned afterwards."""
     reports: list[str] = []
     stopped: list[str] = []
     cordoned: dict[str, bool] = {}

@@ -92,7 +92,7 @@ def compiled(text: str) -> Program:
 
 
 def view_of(attributes: dict[str, Any], memory: int = 1) -> DeviceView:
-    """A device with these attributes, and so many GiB."""
+    """Return a device with these attributes and a capacity in GiB."""
     values = {"name": "d", "attributes": attributes, "capacity": {"m": {"value": f"{memory}Gi"}}}
     device = from_dict(Device, values)
     return DeviceView.of(DRIVER, None, device.attributes, device.capacity)

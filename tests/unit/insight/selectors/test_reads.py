@@ -64,7 +64,7 @@ def test_the_driver_counts_for_its_own_domain() -> None:
     assert told('device.attributes["other.example.com"].a == 1', DriverFacts(DRIVER)) == ["a"]
 
 
-# Conditions that are told to exclude each other do.
+# Conditions that are reported as exclusive exclude each other.
 
 
 def conflict(*texts: str) -> tuple[str, str] | None:

@@ -14,7 +14,7 @@ GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True, "TopologyAw
 
 
 def cluster(**racks: int) -> ClusterState:
-    """Nodes with so many GPUs, each in the rack of its first letter."""
+    """Return nodes with a number of GPUs, each in the rack of its first letter."""
     objects = [CLASS]
     for name, gpus in racks.items():
         for one in node(name, gpus):

@@ -147,7 +147,7 @@ def test_names_of_drivers_are_measured_in_characters() -> None:
 
 
 def test_an_unchanged_field_is_left_to_the_rules_of_the_kind() -> None:
-    """Validation ratcheting: tags look at what changed alone."""
+    """Validation ratcheting: tags check only changed values."""
     definition = definition_of("resourceslices")
     old, _ = created(definition.strategy, resource_slice(device(attributes={"a": {}})), context())
     again = replace(old, metadata=replace(old.metadata, labels={"a": "b"}))

@@ -107,7 +107,7 @@ def test_large_parameters_are_refused_unless_they_are_stored_already() -> None:
 
 
 def found(items: list[str], release: str) -> list[str]:
-    """What is said of a list of at most two items, none of which may be empty."""
+    """Return the errors of a list of at most two items, none of which may be empty."""
     errors = ErrorList()
 
     def item(path: FieldPath, value: str) -> None:

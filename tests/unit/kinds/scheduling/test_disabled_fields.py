@@ -25,7 +25,7 @@ FIELDS: dict[str, tuple[str, Any]] = {
 
 
 def shown(value: Any) -> dict[str, Any]:
-    """What is written of a spec, without the empty fields that are always there."""
+    """Return the JSON of a spec without the empty fields that are always there."""
     return {name: one for name, one in to_dict(value).items() if one is not None}
 
 

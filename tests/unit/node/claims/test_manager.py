@@ -51,7 +51,7 @@ from tests.unit.node.fakes import DRIVER, GATES, FakeDriver, NodeTransport, make
 
 
 class Odd(FakeDriver):
-    """Answers whatever it is told to."""
+    """A driver whose answers the test sets."""
 
     answers: Mapping[str, PrepareOutcome] | None = None
 
@@ -61,7 +61,7 @@ class Odd(FakeDriver):
 
 
 class FailingCheckpoint(MemoryCheckpoint):
-    """Refuses while it is told to."""
+    """A driver that refuses while the test requires it."""
 
     full = False
 

@@ -107,7 +107,7 @@ async def test_a_log_is_followed_over_its_rotation_to_the_end(tmp_path: Path, mo
 
 
 def instances() -> int:
-    """How many inotify instances this process has."""
+    """Return the number of inotify instances of this process."""
     return sum("inotify" in path.readlink().name for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
 
 

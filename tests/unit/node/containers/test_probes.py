@@ -144,7 +144,7 @@ def record(**probes: Probe) -> ContainerRecord:
 
 
 class Reports:
-    """What was reported: name, kind, verdict, and when."""
+    """Reports: name, kind, verdict, and time."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, bool]] = []

@@ -103,7 +103,7 @@ FALLBACK = Container(name="c", termination_message_policy="FallbackToLogsOnError
 
 
 class Left:
-    """What one run of a container left behind."""
+    """Record of one ended run of a container."""
 
     def __init__(self, root: Path) -> None:
         self.directories = PodDirectories(root, make_pod())

@@ -14,7 +14,7 @@ RESOURCE = "example.com/resource"
 
 
 class FakePlugin:
-    """Has devices until `stop`; what it is asked is in ``calls``."""
+    """A plugin with devices until `stop`; its calls are in ``calls``."""
 
     def __init__(self, *devices: str, options: PluginOptions | None = None) -> None:
         self.wanted = options or PluginOptions()

@@ -27,7 +27,7 @@ from tests.unit.node.fakes import DRIVER, FakeDriver, NodeTransport, Setting
 
 
 class Told:
-    """What a listener was told."""
+    """Notifications of a listener."""
 
     def __init__(self, registry: PluginRegistry) -> None:
         self.events: list[str] = []

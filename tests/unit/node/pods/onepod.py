@@ -32,7 +32,7 @@ from tests.unit.node.fakes import DRIVER, GATES, NODE, FakeDriver, NodeTransport
 
 
 class Told(EventRecorder):
-    """Keeps what is told: type, reason, message, and the part of the pod."""
+    """Records events: type, reason, message, and the part of the pod."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client, "kubelet", client.clock, host=NODE)
@@ -109,12 +109,12 @@ class OnePod:
         return found
 
     def requests(self, verb: str) -> int:
-        """How many such requests about pods have been made."""
+        """Return the number of such requests for pods."""
         return sum(request[:2] == (verb, "pods") for request in self.server.requests)
 
 
 def play(body: Callable[[OnePod], Awaitable[None]], *args: Any, **more: Any) -> None:
-    """Tell ``body`` in virtual time."""
+    """Run ``body`` in virtual time."""
 
     async def main() -> None:
         await body(OnePod(*args, **more))

@@ -172,7 +172,7 @@ class Faulty(PodWorker):
     """A worker whose first steps fail for a while, and whose end does later."""
 
     failures: ClassVar[list[str]] = []
-    """What fails next: ``run`` or ``end``."""
+    """The call that fails next: ``run`` or ``end``."""
 
     async def run(self) -> None:
         if self.pod.metadata.name == "bad" and self.failures[:1] == ["run"]:
@@ -228,7 +228,7 @@ async def test_a_worker_that_fails_takes_no_other_with_it_and_is_replaced_until_
 
 @run_with(play)
 async def test_a_deletion_while_a_worker_has_failed_is_not_lost(node: Node, *, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk was full when the pod was set up, and it was deleted before the next attempt: its claim is let go."""
+    """The disk was full when the pod was set up, and it was deleted before the next attempt: its claim is released."""
     monkeypatch.setattr(podmanager, "PodWorker", Faulty)
     monkeypatch.setattr(Faulty, "failures", ["end"] * 3)
     await node.one.client.resource(RESOURCECLAIMS, "default").create(make_claim("c1", "a"))

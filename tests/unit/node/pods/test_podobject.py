@@ -14,7 +14,7 @@ def version(number: int, **metadata: object) -> Pod:
 
 
 class Followed:
-    """An object, and how often it was said to have changed."""
+    """Return an object, and the number of its notifications."""
 
     def __init__(self) -> None:
         self.changes = 0

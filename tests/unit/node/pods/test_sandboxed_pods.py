@@ -27,7 +27,7 @@ ADDRESS = "10.1.2.3"
 
 
 class Sandboxes:
-    """Sandboxes that only count; what is asked goes into ``calls``, beside the driver's."""
+    """Fake sandboxes; their calls are recorded in ``calls``, with the driver's."""
 
     def __init__(self, calls: list[Any]) -> None:
         self.calls = calls

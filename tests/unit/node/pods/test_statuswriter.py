@@ -31,7 +31,7 @@ def writer(one: OnePod) -> StatusWriter:
 
 
 async def labelled(one: OnePod) -> None:
-    """Somebody else writes."""
+    """Write as another client."""
     pod = one.stored()
     await one.client.resource(PODS, "default").update(
         replace(pod, metadata=replace(pod.metadata, labels={"mine": "yes"}))

@@ -26,7 +26,7 @@ with socket.socket(socket.AF_UNIX) as console:
 os.close(terminal)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-"""What a container runtime does with a console socket: make a terminal, hand it over, wait for the command."""
+"""Act as a container runtime with a console socket: open a terminal, pass it on, wait for the command."""
 
 
 async def run(*argv: str, tty: bool = False, stdin: bool = False) -> Command:

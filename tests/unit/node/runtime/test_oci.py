@@ -24,7 +24,7 @@ def launcher(directory: Path, name: str = "crun") -> OCILauncher:
 
 
 def described(directory: Path, made: ContainerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the shim is told, and the bundle."""
+    """Return the request to the shim, and the bundle."""
     bundle = directory / "bundles" / "i"
     bundle.mkdir(parents=True, exist_ok=True)
     told = launcher(directory).describe(made, bundle)
@@ -63,7 +63,7 @@ def test_devices_are_applied_to_the_bundle(tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_volume_is_mounted_from_where_the_shim_pins_it(tmp_path: Path) -> None:
-    """What it names may be exchanged by the container itself between check and mount."""
+    """The container itself may replace the named file between check and mount."""
     whole = BindMount("/vol", "/whole")
     part = BindMount("/vol/a/b", "/part", volume="/vol")
     told, config = described(tmp_path, spec(mounts=(whole, part)))

@@ -35,7 +35,7 @@ DENIAL = "websocket.http.response"
 def ask(
     path: str, *, kind: str = "http", query: str = "", extensions: tuple[str, ...] = (), protocols: tuple[str, ...] = ()
 ) -> list[dict[str, Any]]:
-    """What the node of a running pod ``p`` with the container ``c`` sends."""
+    """Return the response of a node with a running pod ``p`` and its container ``c``."""
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:

@@ -33,7 +33,7 @@ from tests.unit.node.fakes import DRIVER, make_pod
 
 @dataclass
 class Worker:
-    """As much of a pod's worker as is looked at."""
+    """The part of a pod's worker that is read."""
 
     pod: Pod
     over: bool = False

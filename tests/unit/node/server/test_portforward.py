@@ -87,7 +87,7 @@ def open_pair(writer: Writer, port: int, first: int, request: str) -> bytes:
 
 
 async def read_streams(client: Client, ends: set[int]) -> dict[int, bytes]:
-    """What arrives on each stream, until all of ``ends`` have ended."""
+    """Return the data of each stream, until all of ``ends`` have ended."""
     reader, found = FrameReader(), dict[int, bytes]()
     while ends:
         for frame in reader.feed(await client.receive()):

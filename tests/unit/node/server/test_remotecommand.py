@@ -20,7 +20,7 @@ V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 def converse(
     process: Echo, *frames: bytes | str, hang_up: bool = False, protocol: str = V5, wanted: AnnouncedStreams = ALL
 ) -> list[dict[str, Any]]:
-    """What the server sends when the client sends ``frames``."""
+    """Return the frames of the server after ``frames`` of the client."""
     sent: list[dict[str, Any]] = []
 
     async def body() -> None:

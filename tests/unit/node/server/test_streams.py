@@ -76,7 +76,7 @@ class Kubectl:
         return seen
 
     async def outcome(self, *kinds: str) -> dict[str, bytes]:
-        """What each of ``kinds`` said until all of them ended."""
+        """Return the data of each of ``kinds`` until all of them ended."""
         names = {number: kind for kind, number in self.streams.items()}
         said, open_kinds = dict.fromkeys(kinds, b""), set(kinds)
         while open_kinds:

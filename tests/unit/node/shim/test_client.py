@@ -22,7 +22,7 @@ from cathedra.node.shim.protocol import PROTOCOL, IncompatibleShim, ShimLost
 
 @asynccontextmanager
 async def answering(directory: Path, name: str = "shim.sock", **answer: Any) -> AsyncIterator[None]:
-    """A shim that says ``answer`` to everything."""
+    """A shim that returns ``answer`` to every request."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():

@@ -61,7 +61,7 @@ class Agent:
             self.heard.append(message)
 
     def hear(self, kind: str) -> dict[str, Any]:
-        """The next message of that kind that nobody asked for."""
+        """Return the next unrequested message of that kind."""
         while True:
             for at, message in enumerate(self.heard):
                 if kind in message:
@@ -69,7 +69,7 @@ class Agent:
             self.heard.append(json.loads(self._lines.readline()))
 
     def at_end(self) -> bool:
-        """Whether the other side has closed; waits for it."""
+        """Wait until the other side has closed; return True if it has."""
         return self._lines.readline() == ""
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 
 
 def process(directory: Path, script: str, **more: Any) -> dict[str, Any]:
-    """What a container that runs ``script`` is started with."""
+    """Return the start request of a container that runs ``script``."""
     return {
         "id": "a",
         "label": "mine",

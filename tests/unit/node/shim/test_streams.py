@@ -43,7 +43,7 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     found = Bench(tmp_path / "0.log")
-    # `listen` says at once that nothing can come where no stream is open yet.
+    # `listen` reports at once that no data can follow if no stream is open yet.
     found.ended, found.heard = False, {}
     return found
 

@@ -79,7 +79,7 @@ class Bench:
         )
 
     async def start(self, *names: str) -> tuple[Pod, list[ResourceClaim]]:
-        """A pod with these claims, which nobody has allocated yet."""
+        """Return a pod with these unallocated claims."""
         made = [await self.api.client.resource(RESOURCECLAIMS, "default").create(claim(name)) for name in names]
         user = await self.api.client.resource(PODS, "default").create(pod("p"))
         self.api.follow()

@@ -23,7 +23,7 @@ from tests.unit.scheduler.objects import claim, device_class, node, slice_
 
 
 class Scene:
-    """A node with two GPUs, and what was told to the queue."""
+    """A node with two GPUs, and the notifications of the queue."""
 
     def __init__(self, api: API) -> None:
         self.api = api
@@ -51,7 +51,7 @@ class Scene:
         return made
 
     def allocation(self, wanted: ResourceClaim) -> AllocationResult | None:
-        """What the claim would get on the node now."""
+        """Return the devices that the claim would get on the node now."""
         answer = self.devices.prepare([wanted]).on(node("n1"))
         return answer.results[0] if isinstance(answer, Allocation) else None
 

@@ -177,7 +177,7 @@ class Patches(PassedOn):
 
 
 def nominations(release: str) -> list[Any]:
-    """What is written into the status of three pods on their way: one waits for its device, one has another claim."""
+    """Return the writes to the status of three pods: one waits for its device, one has another claim."""
     seen: list[Any] = []
     slow = {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}
 

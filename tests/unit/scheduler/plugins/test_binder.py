@@ -50,7 +50,7 @@ class Faulty(PassedOn):
 def bind(
     faults: Callable[[Any], Any] = lambda inner: inner, before: Callable[[Client], Awaitable[Any]] | None = None
 ) -> tuple[Status | None, Pod]:
-    """What the binder answers for a pod and node ``n1``, and the pod afterwards."""
+    """Return the status of the binder for a pod and node ``n1``, and the pod afterwards."""
 
     async def main() -> tuple[Status | None, Pod]:
         clock = LoopClock(asyncio.get_running_loop())

@@ -60,7 +60,7 @@ def test_preferred_affinity_draws_to_the_domain() -> None:
 
 
 def scores_near(plugin: InterPodAffinity) -> dict[str, int] | None:
-    """Scores for a pod of the web that asks for nothing, where one pod in zone «a» requires to be near the web."""
+    """Return scores for a pod of the web without affinity, where one pod in zone «a» requires to be near the web."""
     cache = Cache()
     for zone in ("a", "b"):
         cache.set_node(node(zone, labels={"zone": zone}))

@@ -81,7 +81,7 @@ async def test_an_evicted_pod_says_that_it_made_room(world: World) -> None:
 
 
 def words(refusal: Status, *placed: Pod, nominated: str = "", written: bool = True, **spec: Any) -> str:
-    """What is said when node ``n`` gave that refusal, whatever is evicted there."""
+    """Return the message after that refusal of node ``n``, whatever is evicted there."""
     cache = Cache()
     cache.set_node(node("n"))
     for one in placed:

@@ -62,7 +62,7 @@ def test_a_soft_spread_prefers_the_emptier_domain() -> None:
 
 
 def default_scores(labels: dict[str, dict[str, str]], placed: dict[str, int]) -> dict[str, int]:
-    """The scores of nodes with these labels, on which so many relatives are, for a pod without constraints."""
+    """Return the scores of nodes with these labels and numbers of related pods, for a pod without constraints."""
     cache = Cache()
     for name, of in labels.items():
         cache.set_node(node(name, labels=of))

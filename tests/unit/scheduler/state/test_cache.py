@@ -19,7 +19,7 @@ def placed(name: str, where: str) -> PodInfo:
     return PodInfo(pod(name, requests={"cpu": f"{int(name[1:]) + 1}"})).on(where)
 
 
-# Ten thousand small choices are slow to make on a busy machine; that says nothing about the cache.
+# Ten thousand small choices are slow to make on a busy machine; that does not concern the cache.
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     st.lists(

@@ -45,7 +45,7 @@ def test_a_container_that_asks_for_nothing_scores_as_a_small_one() -> None:
 def test_what_scores_is_the_sum_with_what_is_assumed(
     cpu: str, memory: str, granted: dict[str, str], step: dict[str, str]
 ) -> None:
-    """Also where every container says all, so that nothing is assumed."""
+    """Also if every container has all requests, so that nothing is assumed."""
     requests = {name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount}
     status = {"containerStatuses": [{"name": "c", "allocatedResources": granted}]} if granted else {}
     first = [{"name": "step", "resources": {"requests": step}}] if step else []
@@ -58,7 +58,7 @@ def test_what_scores_is_the_sum_with_what_is_assumed(
 def test_pods_that_share_the_resources_of_their_containers_are_added_up_each_by_itself(
     requests: dict[str, str],
 ) -> None:
-    """Init containers, overhead, the pod's own resources and what its status says are none of the containers'."""
+    """Init containers, overhead, the pod's own resources and those of its status do not belong to the containers."""
     plain = pod("p", requests=requests)
     shared = plain.spec.containers[0].resources
     others = [

@@ -140,7 +140,7 @@ BODIES = st.builds(
 
 
 def outcomes(bodies: list[dict[str, Any]]) -> list[object]:
-    """What becomes of pods, one after the other: the answer, or why there is none, and the warnings."""
+    """Return the outcome of pods, one after the other: the response or the refusal, and the warnings."""
 
     async def body() -> list[object]:
         server, client, _ = await opened_with_accounts()

@@ -35,11 +35,11 @@ def pod(*containers: dict[str, Any], annotations: dict[str, str] | None = None, 
 
 
 def refusal(made: Pod, level: str = "restricted", minor: int = LATEST) -> str:
-    """What a level has against a pod."""
+    """Return the violations of a level by a pod."""
     return in_detail(violations(LevelVersion(level, minor), 37, made.metadata, made.spec))
 
 
 def said(check: Check, made: Pod) -> str:
-    """What one check has against a pod, in detail; "" for nothing."""
+    """Return the detail of a violation of one check; "" if there is none."""
     found = check(made.metadata, made.spec)
     return found.detail if found is not None else ""

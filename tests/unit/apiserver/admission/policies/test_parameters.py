@@ -67,7 +67,7 @@ SORTS = pytest.mark.parametrize(
 
 
 async def author(api: Guarded) -> Any:
-    """Alice, who may write policies and bindings and nothing else."""
+    """Alice may write policies and bindings and nothing else."""
     kinds = "validatingadmissionpolicies validatingadmissionpolicybindings"
     kinds += " mutatingadmissionpolicies mutatingadmissionpolicybindings"
     await api.role("author", rule("create update get", kinds, GROUP))

@@ -57,7 +57,7 @@ Verdict = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Webhooks:
-    """A TLS server with webhooks by path, an API server that trusts it, and what was asked."""
+    """A TLS server with webhooks by path, an API server that trusts it, and the reviews that were sent."""
 
     def __init__(self, server: APIServer, url: str, bundle: bytes) -> None:
         self.server = server
@@ -69,11 +69,11 @@ class Webhooks:
         self.in_pieces: set[str] = set()
 
     def client_config(self, path: str) -> WebhookClientConfig:
-        """How to reach the webhook at that path."""
+        """Return the client configuration of the webhook at that path."""
         return WebhookClientConfig(url=f"{self.url}/{path}", ca_bundle=self.bundle)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """What the TLS server does with a review."""
+        """Handle a review in the TLS server."""
         review = await request.json()
         path = request.path.strip("/")
         self.asked.append((path, review["request"]))

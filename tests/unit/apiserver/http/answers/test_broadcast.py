@@ -38,7 +38,7 @@ from tests.unit.apiserver.plain_definitions import plain_definitions
 
 
 class Connection:
-    """What takes frames, as long as its client does."""
+    """A target of frames that accepts them as long as its client reads."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []

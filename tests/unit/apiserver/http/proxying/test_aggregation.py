@@ -41,7 +41,7 @@ LISTED = {
 
 
 class Backend:
-    """The aggregated server: what it was asked, and by which certificate."""
+    """The aggregated server, with the requests that it received and their client certificates."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -141,7 +141,7 @@ async def run_backend(asgi: ASGIClient, backend: Backend) -> None:
 
 
 async def look(asgi: ASGIClient) -> None:
-    """What the server does every half minute."""
+    """Probe the servers, as every half minute."""
     server = asgi.server
     await APIServiceKeeper(server.context, server.catalog, server.aggregated.probe).reconcile()
 

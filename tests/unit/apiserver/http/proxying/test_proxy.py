@@ -75,7 +75,7 @@ class Way:
     kubelet: Kubelet
 
     async def exec(self) -> tuple[list[bytes], int | None]:
-        """What came out of ``exec``, and the code of the close frame."""
+        """Return the output of ``exec``, and the code of the close frame."""
         url = f"{self.url}/api/v1/namespaces/default/pods/p/exec"
         query = [("command", "id"), ("command", "-u"), ("stdout", "true")]
         async with (

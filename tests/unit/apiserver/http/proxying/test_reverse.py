@@ -35,7 +35,7 @@ from cathedra.clock import SystemClock
 
 @dataclass
 class Agent:
-    """Stands in for a node's agent: tells what it was asked."""
+    """A fake of a node's agent that returns the request it received."""
 
     asked: list[dict[str, Any]] = field(default_factory=list)
 

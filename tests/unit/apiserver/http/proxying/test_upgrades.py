@@ -61,7 +61,7 @@ class Way:
     kubelet: Kubelet
 
     async def open(self, path: str = EXEC) -> tuple[bytes, asyncio.StreamReader, asyncio.StreamWriter]:
-        """Ask for an upgrade; the answer's head, and the connection."""
+        """Request an upgrade. Return the head of the response, and the connection."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(
             f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nConnection: Upgrade\r\n"
@@ -197,7 +197,7 @@ async def test_a_pod_that_is_not_there_is_refused_before_any_node_is_asked(way: 
     "protocol", ["SPDY/3.1", "websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="]
 )
 async def test_who_may_only_get_runs_no_command(path: str, resource: str, protocol: str) -> None:
-    """An upgrade by GET is asked about as the POST that it is worth."""
+    """An upgrade by GET is authorized like a POST."""
     api = await APIServer.open(ServerConfig(authorization=True), clock=SystemClock(), random=random.Random(1))
     api.add_tokens({TOKEN: UserInfo("reader", ())})
     await api.serve(ServeOptions())

@@ -12,7 +12,7 @@ __all__ = ["Cluster"]
 
 
 class Cluster:
-    """What the members store. A member that hangs takes calls and answers none; its watches are silent."""
+    """The state of the members. A member that hangs accepts calls and answers none; its watches are silent."""
 
     def __init__(self, *endpoints: str, member_id: int = 1) -> None:
         self.revision = 10

@@ -228,7 +228,7 @@ PATHS: tuple[tuple[str, ...], ...] = (
     ("allocation", "devices", "results"),
     ("reserved_for",),
 )
-"""Where the structs of a status are; of a list the first element."""
+"""Return the paths of the structs in a status; of a list the first element."""
 
 
 def at(struct: Any, path: tuple[str, ...]) -> KubeStruct:

@@ -49,7 +49,7 @@ def test_an_attribute_without_its_values_is_refused() -> None:
 
 
 def test_two_lists_that_are_spelled_out_empty_are_refused_together() -> None:
-    """Kubernetes tells an empty list from an absent one here."""
+    """Kubernetes distinguishes an empty list from an absent one here."""
     made = resource_slice()
     made = replace(made, spec=replace(made.spec, devices=EMPTY_LIST, shared_counters=EMPTY_LIST))
     for open_gates, wanted in ((True, 1), (False, 0)):

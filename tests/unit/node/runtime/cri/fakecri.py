@@ -38,7 +38,7 @@ class FakeCRI:
         """Method → how its next call fails."""
         self.images = {IMAGE: api.Image(id=IMAGE_ID, repo_tags=[IMAGE], size=100)}
         self.registry: dict[str, Any] = {}
-        """What can be pulled."""
+        """Images that can be pulled."""
         self.sandboxes: dict[str, Any] = {}
         self.configs: dict[str, Any] = {}
         self.stopped: set[str] = set()
@@ -267,7 +267,7 @@ def _servicer(base: type, fake: FakeCRI) -> Any:
 
 @asynccontextmanager
 async def serving(fake: FakeCRI, socket: Path) -> AsyncIterator[str]:
-    """Serve it at a socket; in the end it has no complaint."""
+    """Serve it at a socket, and check at the end that it has found no fault."""
     server = grpc.aio.server()
     make: Any = stubs
     make.add_RuntimeServiceServicer_to_server(_servicer(make.RuntimeServiceServicer, fake), server)
