@@ -10,7 +10,6 @@ A pod without constraints of its own is spread from the pods of its services and
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, Final
@@ -244,18 +243,18 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
                 constraint.count(state, pod, [one.key for one in constraints] if own else ())
         # Nodes with equal rows have equal scores: a few of them are computed instead of those of hundreds of nodes.
         keys, row_of = _rows(columns, values)
-        counted = {key: (row_of(key), number) for key, number in Counter(keys).items()}
-        numbers = dict(counted.values())
-        usable = {row: number for row, number in numbers.items() if not own or None not in row}
+        rows = {key: row_of(key) for key in set(keys)}
+        usable = [row for row in rows.values() if not own or None not in row]
         if not usable:
             return [0] * len(nodes)
-        weights = [_weight(one, place, usable) for place, one in enumerate(constraints)]
+        number = len(nodes) if len(usable) == len(rows) else sum([None not in rows[key] for key in keys])
+        weights = [_weight(one, place, usable, number) for place, one in enumerate(constraints)]
         raw = {
             row: _rounded(sum([one.part(value, by) for one, value, by in zip(constraints, row, weights, strict=True)]))
             for row in usable
         }
         scores = _inverted(raw)
-        score_of = {key: scores.get(row, 0) for key, (row, _) in counted.items()}
+        score_of = {key: scores.get(row, 0) for key, row in rows.items()}
         return list(map(score_of.__getitem__, keys))
 
     def _constraints(self, attempt: Attempt | None, pod: PodInfo, when: str) -> list[_Constraint]:
@@ -322,15 +321,18 @@ def _rows(
     if len(varying) > 1:
         return list(zip(*columns, strict=True)), tuple
     # Fast path: if the other columns have one value each, as in a cluster of one zone, the values of one column are the
-    # keys. Counting 500 of them takes 20 µs, counting tuples 180 µs.
+    # keys. A tuple for each of 500 nodes would take 0.1 ms.
     place = varying[0] if varying else 0
     before, after = [one[0] for one in columns[:place]], [one[0] for one in columns[place + 1 :]]
     return columns[place], lambda value: (*before, value, *after)
 
 
-def _weight(constraint: _Constraint, place: int, usable: Mapping[_Row, int]) -> float:
-    """Return the weight of a topology. More domains weigh more; otherwise hosts would never matter beside zones."""
-    size = sum(usable.values()) if constraint.key == HOSTNAME else len({row[place] for row in usable})
+def _weight(constraint: _Constraint, place: int, usable: Sequence[_Row], nodes: int) -> float:
+    """Return the weight of a topology. More domains weigh more; otherwise hosts would never matter beside zones.
+
+    ``nodes`` is the number of nodes with ``usable`` rows.
+    """
+    size = nodes if constraint.key == HOSTNAME else len({row[place] for row in usable})
     # The logarithm is kube-scheduler's: it keeps a topology of a thousand hosts from outweighing one of three zones.
     return math.log(size + 2)
 
