@@ -1,4 +1,4 @@
-"""The advisor: a part that explains why pods wait for devices, exports what is free, and checks the scheduler.
+"""The advisor: a part that explains why pods wait for devices, exports free capacity, and checks the scheduler.
 
 It reads a cluster and writes nothing but events (docs/advisor.md). `model` keeps the cluster's objects by watches, with
 the scheduler's filters over them; in turns either changes are applied, or a thread computes on it. `pods` finds

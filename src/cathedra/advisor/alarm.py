@@ -32,7 +32,7 @@ UNSEEN: Final = "unseen"
 FRESH_SECONDS: Final = 5.0
 """Age up to which an answer is taken for true, while the cluster changes."""
 JUDGED: Final = 1
-"""Older answers that are found anew in one round: no change is applied meanwhile."""
+"""Maximum number of older answers that are recomputed in one round, during which no change is applied."""
 LOGGED: Final = 3
 """Questions that are logged in one round; the others follow in the next ones."""
 MOST_LOGGED: Final = 4096
@@ -77,7 +77,7 @@ class Alarm:
         return Counter((one.scheduler, one.kind) for one in self.current)
 
     def renew(self, moment: float) -> tuple[Disagreement, ...]:
-        """Compare the model's answers with what the scheduler reports on pods that wait longer than ``moment``."""
+        """Compare the model's answers with the scheduler's reports on pods that wait longer than ``moment``."""
         self.current = tuple(self._disagreements(moment))
         new = (one for one in self.current if one.pod.metadata.uid not in self._logged)
         for one in islice(new, LOGGED):

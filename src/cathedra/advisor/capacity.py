@@ -41,7 +41,7 @@ class ClassCapacity:
         """(Driver, reason) → devices that no claim holds and none can get."""
 
     def renew(self) -> None:
-        """Search anew, unless nothing has changed."""
+        """Repeat the search if something has changed."""
         if self._version == self._model.version:
             return
         self._version = self._model.version

@@ -100,7 +100,7 @@ class AdvisorEvents:
         return True
 
     def forget(self, uid: str) -> None:
-        """Forget an object that has gone."""
+        """Drop the state of a deleted object."""
         for reason in (EXPLAINED, WOULD_FIT):
             self._written.pop((uid, reason), None)
             self._deferred.pop((uid, reason), None)

@@ -35,7 +35,7 @@ Figures = Mapping[tuple[str, str, str, str], int]
 
 
 class GangCapacity:
-    """Further copies of gangs, counted anew when the model has changed."""
+    """Further copies of gangs, counted again when the model has changed."""
 
     def __init__(self, model: ClusterModel, clock: Clock) -> None:
         self._model, self._clock = model, clock

@@ -220,7 +220,7 @@ class WaitingPods:
         )
 
     def forget_others(self) -> None:
-        """Forget the answers that no pod has any longer."""
+        """Drop the answers that no pod uses any longer."""
         used = {self.key_of(one) for one in self.by_uid.values()}
         for key in self.answers.keys() - used:
             del self.answers[key]

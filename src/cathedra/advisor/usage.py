@@ -49,7 +49,7 @@ class UsageTracker:
         model.informer(ResourceClaim).add_handler(self._added, self._updated, self._gone)
 
     def listen(self, observer: UsageObserver) -> None:
-        """Report what begins and ends; what is held already is reported at once."""
+        """Report the beginning and end of holdings; existing ones are reported at once."""
         self._observers.append(observer)
         for holdings in self._held.values():
             for one in holdings:
@@ -60,7 +60,7 @@ class UsageTracker:
         self._observers.remove(observer)
 
     def holdings(self) -> Iterator[ClaimHolding]:
-        """Yield what is held now."""
+        """Yield the present holdings."""
         for found in self._held.values():
             yield from found
 

@@ -70,7 +70,7 @@ class Allocator:
         self._random = random or random_module.SystemRandom()
 
     def prepare(self, claims: Sequence[ResourceClaim], allowance: SearchAllowance | None = None) -> PreparedRequests:
-        """Do for ``claims`` what is the same on every node: look up classes, compile selectors, validate.
+        """Prepare ``claims`` for all nodes: look up classes, compile selectors, validate.
 
         Problems of the claims are raised by `PreparedRequests.on`, where Kubernetes would report them. ``allowance``
         limits this and all searches on nodes; without it the budget begins now.

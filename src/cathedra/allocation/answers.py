@@ -139,7 +139,7 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
         solve: Callable[[NodeClass], SharedAnswer],
         write: Callable[[int], Allocation | Refusal],
     ) -> None:
-        """``fitting_now``: what is known of the nodes at this moment; None after nodes have changed."""
+        """``fitting_now`` is the present knowledge of the nodes; None after nodes have changed."""
         self._nodes = nodes
         self._classes_of = classes_of
         self._fitting_now = fitting_now

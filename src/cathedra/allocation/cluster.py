@@ -117,7 +117,7 @@ class Cluster(msgspec.Struct, eq=False):
                     self.templates[_key(typed)] = typed
 
     def remove(self, objects: Input) -> None:
-        """Forget objects; those that are not there are ignored."""
+        """Remove objects; unknown ones are ignored."""
         for one in plain_objects(objects):
             match typed := typed_object(one, strict=False):
                 case core_v1.Node():

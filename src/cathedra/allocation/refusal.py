@@ -208,7 +208,7 @@ class Refusal:
         seconds: float = 0.0,
         undecided: Callable[[], str] | None = None,
     ) -> None:
-        """``undecided`` returns what the search had to satisfy, in words."""
+        """``undecided`` returns the conditions that the search had to satisfy, as text."""
         self.node = node
         self.states = states
         self.seconds = seconds

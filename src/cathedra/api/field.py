@@ -131,7 +131,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with one field. ``value`` is what was found there, as plain data or an API object."""
+    """One error of one field. ``value`` is the value of the field, as plain data or an API object."""
 
     type: ErrorType
     field: str

@@ -20,7 +20,8 @@ ESCAPES: Final[Mapping[str, str]] = {
 
 
 def go_quote(text: str) -> str:
-    """``text`` in double quotes; what is not printable is escaped, half of a surrogate pair shown as U+FFFD."""
+    """Return ``text`` in double quotes; unprintable characters are escaped, and half of a surrogate pair is shown as
+    U+FFFD."""
     return f'"{"".join(map(_escaped, text))}"'
 
 

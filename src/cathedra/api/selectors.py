@@ -39,7 +39,7 @@ class Requirement(msgspec.Struct, frozen=True):
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return True if ``labels`` meet it; an absent key meets the negative operators."""
+        """Return True if ``labels`` satisfy it; an absent key satisfies the negative operators."""
         value = labels.get(self.key)
         if self.operator in (EQUALS, DOUBLE_EQUALS, IN):
             # A missing label never equals, not even the empty text.

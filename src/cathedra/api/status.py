@@ -30,7 +30,7 @@ class StatusError(Exception):
         super().__init__(status.message)
 
     def __reduce__(self) -> tuple[type[StatusError], tuple[Status]]:
-        """Made anew from its status, so that it passes between processes."""
+        """Create the error again from its status, so that it can be pickled between processes."""
         return StatusError, (self.status,)
 
     @staticmethod
@@ -106,7 +106,7 @@ def already_exists(resource: GroupResource, name: str) -> StatusError:
 
 
 def conflict(resource: GroupResource, name: str, why: str) -> StatusError:
-    """409: the object is not what the caller took it for."""
+    """409: the object is not in the state that the caller expected."""
     message = f"Operation cannot be fulfilled on {resource} {go_quote(name)}: {why}"
     return failure(409, "Conflict", message, _details(resource, name))
 
@@ -163,7 +163,7 @@ def timeout(message: str, retry_after: int = 0) -> StatusError:
 
 
 def too_many_requests(message: str, retry_after: int) -> StatusError:
-    """429: come back after ``retry_after`` seconds."""
+    """429: retry after ``retry_after`` seconds."""
     return failure(429, "TooManyRequests", message, StatusDetails(retry_after_seconds=retry_after))
 
 

@@ -27,7 +27,7 @@ FAULTS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 MOST_FAULTS: Final = 32
 """Values that `rest_of` leaves out of one object; an object with more of them is not read at all."""
 MOST_BYTES: Final = 2 * 1024 * 1024
-"""Bytes that `rest_of` decodes for one object, which it reads anew for each fault: about 60 ms."""
+"""Bytes that `rest_of` decodes for one object, which it reads again for each fault: about 60 ms."""
 
 _CUT_MARK: Final = '"\\u0000nested too deeply"'
 """Stands where `cut_at_depth` has left something out; no server writes a text with this character there."""
@@ -76,7 +76,7 @@ class Undecodable(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def values(self) -> Mapping[str, Any] | None:
-        """The object as plain values, without what is nested too deeply; None if it cannot be read as any."""
+        """Return the object as plain values, without those nested too deeply; None if it is not readable."""
         found = _plain(self.body)
         return found if isinstance(found, dict) else None
 
@@ -241,7 +241,7 @@ def _text(fields: _Fields, name: str) -> str:
 
 
 def _leave_out(values: dict[str, Any], path: str) -> bool:
-    """Remove what stands at ``path``; False if it cannot be found."""
+    """Remove the value at ``path``. Return False if there is none."""
     steps = [found[1] or found[2] for found in _STEP.finditer(f".{path}")]
     if "..." in steps:
         steps = steps[: steps.index("...")]

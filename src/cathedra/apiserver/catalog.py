@@ -100,7 +100,7 @@ class Catalog:
         self._observers: list[Callable[[], None]] = []
         self._fingerprints: dict[str | None, str] = {}
         self.generation = 0
-        """Counts changes; discovery and OpenAPI make their documents anew when it differs."""
+        """Number of changes; discovery and OpenAPI build their documents again when it differs."""
         for definition in definitions:
             self.add(definition)
 

@@ -141,7 +141,7 @@ class BatchingTransport(asyncio.Transport):
         return self._ending or self._transport.is_closing()
 
     def abort(self) -> None:
-        """Close at once and drop what is unsent."""
+        """Close at once and drop unsent data."""
         gone = self._gone
         self.drop()
         # The TLS transport of asyncio in Python 3.11.2 raises AttributeError once its connection is lost.

@@ -127,7 +127,7 @@ class HTTPProtocol(asyncio.Protocol):
         self.transport.drop()
 
     def eof_received(self) -> bool:
-        """Close the connection; what is buffered is still sent."""
+        """Close the connection after buffered data is sent."""
         return False
 
     def pause_writing(self) -> None:

@@ -78,7 +78,7 @@ class Listener:
         await self._server.ended()
 
     async def stop(self) -> None:
-        """Close every connection and the socket; what is being answered has a second."""
+        """Close every connection and the socket; requests in progress have a second."""
         if self._dealer is not None:
             self._dealer.close()
             self._dealer = None

@@ -78,7 +78,7 @@ class ConnectionServer:
             await asyncio.shield(self._task)
 
     async def stop(self) -> None:
-        """Close every connection; what is being answered has a second."""
+        """Close every connection; requests in progress have a second."""
         self._stopping.set()
         if self._task is not None:
             await self._task

@@ -103,7 +103,7 @@ class WebSocketProtocol(asyncio.Protocol):
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Let the application go on."""
+        """Resume the application."""
         self._writable.set()
 
     def data_received(self, data: bytes) -> None:

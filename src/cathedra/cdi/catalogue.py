@@ -30,7 +30,7 @@ DEFAULT_DIRECTORIES: Final = (Path("/etc/cdi"), Path("/var/run/cdi"))
 
 
 class CatalogueEntry(msgspec.Struct, frozen=True):
-    """A device and the document it stands in."""
+    """A device and its document."""
 
     path: Path
     priority: int
@@ -44,7 +44,7 @@ class CatalogueEntry(msgspec.Struct, frozen=True):
 
 
 class Catalogue(msgspec.Struct, frozen=True):
-    """Every usable device by qualified name, and what is wrong with each file that has a fault."""
+    """Every usable device by qualified name, and the faults of files."""
 
     entries: dict[str, CatalogueEntry] = msgspec.field(default_factory=dict)
     faults: dict[Path, tuple[str, ...]] = msgspec.field(default_factory=dict)

@@ -34,7 +34,7 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class DeviceNode(_Part, frozen=True):
-    """A device node to make in the container; what is missing is taken from the host's node."""
+    """A device node to create in the container; missing values are those of the host's node."""
 
     path: str
     host_path: str = ""

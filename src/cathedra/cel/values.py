@@ -121,7 +121,7 @@ NONE: Final = Optional(None, present=False)
 
 
 class Opaque:
-    """Base of Kubernetes' own types: only their functions know what is inside.
+    """Base of Kubernetes' own types: only their functions read their content.
 
     ``type_name`` is CEL's name of the type; with ``equality_is_unit`` comparing two of them costs one unit. Python's
     ``==`` between such a value and anything of another class raises, so that compiled code notices what CEL calls

@@ -91,7 +91,7 @@ W = TypeVar("W", bound=WantedClaim[Any])
 
 
 class AllocatingDriver(ABC, Generic[C, W]):
-    """Decides for one kind of resources. All methods may be called again with what they were called with before."""
+    """Decides for one kind of resources. All methods may be called again with the same arguments."""
 
     @abstractmethod
     async def allocate(self, claims: Sequence[W], selected_node: str) -> None:
@@ -102,7 +102,7 @@ class AllocatingDriver(ABC, Generic[C, W]):
 
     @abstractmethod
     async def deallocate(self, claim: C) -> None:
-        """Take back what the claim has, if it has anything, and end an allocation that is under way."""
+        """Deallocate the claim if it is allocated, and end an allocation in progress."""
 
     @abstractmethod
     async def unsuitable_nodes(self, pod: Pod, claims: Sequence[W], potential_nodes: list[str]) -> None:
@@ -178,7 +178,7 @@ class NegotiatingController(ABC, Generic[C, W]):
 
     @abstractmethod
     def allocated(self, wanted: W) -> C:
-        """The claim with what the driver gave it, entered as this driver's."""
+        """Return the claim with the driver's allocation, recorded as this driver's."""
 
     @abstractmethod
     def emptied(self, claim: C) -> C:

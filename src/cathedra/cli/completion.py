@@ -90,7 +90,7 @@ def print_candidates(parser: argparse.ArgumentParser, words: Sequence[str]) -> i
 
 
 def complete(parser: argparse.ArgumentParser, words: Sequence[str]) -> ShellCompletion:
-    """Return what the last word may become, after those before it. It is empty at the beginning of a word."""
+    """Return the completions of the last word, which is empty at the beginning of a word."""
     *before, current = words or ("",)
     parser, position, waiting = _walk(parser, before)
     if waiting is not None:

@@ -64,7 +64,7 @@ class ItemBackoff(Generic[K]):
         self._base, self._maximum = base, maximum
         self._failures: dict[K, int] = {}
         self.failing: Mapping[K, int] = self._failures
-        """Number of failures of each item since it was last forgotten."""
+        """Number of failures of each item since its last reset."""
 
     def delay(self, item: K) -> float:
         """Count a failure of ``item`` and return its delay."""
@@ -74,7 +74,7 @@ class ItemBackoff(Generic[K]):
         return min(self._base * 2.0 ** min(failures, 64), self._maximum)
 
     def failures(self, item: K) -> int:
-        """Return the number of failures of ``item`` since it was last forgotten."""
+        """Return the number of failures of ``item`` since its last reset."""
         return self._failures.get(item, 0)
 
     def forget(self, item: K) -> None:

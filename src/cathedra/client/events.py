@@ -47,7 +47,7 @@ SIMILAR_SECONDS: Final = 600.0
 SPAM_BURST: Final = 25
 SPAM_RATE: Final = 1 / 300
 SERIES_SECONDS: Final = 360.0
-"""A series that goes on is written so often, and is over when nothing came for so long."""
+"""Seconds between writes of a series that continues, and after which a series without events is over."""
 ATTEMPTS: Final = 12
 RETRY_SECONDS: Final = 10.0
 

@@ -146,7 +146,7 @@ class Informer(Generic[T]):
         on_undecodable: Callable[[Undecodable], None] | None = None,
         on_resolved: Callable[[Undecodable, T | None], None] | None = None,
     ) -> None:
-        """Register callbacks (`Handler`); what is here already is reported at once."""
+        """Register callbacks (`Handler`); existing objects are reported at once."""
         handler = Handler(on_add, on_update, on_delete, on_undecodable, on_resolved)
         self._handlers.append(handler)
         if on_add is not None:
@@ -357,7 +357,7 @@ class Informer(Generic[T]):
                 self._call(handler.on_undecodable, what)
 
     def _resolve(self, key: tuple[str, str], obj: T | None) -> None:
-        """Forget that the object of that key could not be decoded: it is ``obj`` now, or has gone."""
+        """Note that the object of that key can be decoded again, as ``obj``, or was deleted."""
         what = self.store.remove_undecodable(key)
         if what is None:
             return
@@ -390,7 +390,7 @@ class SharedInformers:
     """One informer per resource and selection, for all parts of a process."""
 
     def __init__(self, client: Client, clock: Clock, observer: InformerObserver | None = None) -> None:
-        """``observer`` counts what the informers could not use."""
+        """``observer`` counts the objects that the informers could not decode."""
         self._client = client
         self._clock = clock
         self._observer = observer

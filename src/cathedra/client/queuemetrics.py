@@ -95,7 +95,7 @@ class QueueObserver:
         self._work.observe(now - self._working.pop(key, now))
 
     def retried(self) -> None:
-        """A key comes back after a failure."""
+        """A key is retried after a failure."""
         self._retries.inc()
 
     def _running(self) -> list[float]:

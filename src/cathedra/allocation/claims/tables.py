@@ -262,7 +262,7 @@ class _NodeMasks:
         self._states = problem.states
 
     def _add(self, problem: Problem, at: int, part: tuple[list[int], list[int], int]) -> None:
-        """Enter what a pool adds to the masks; or take it away, if it is there."""
+        """Add a pool to the masks, or remove it if it is there."""
         offset = problem.supply.offsets[at]
         masks, risky, shared = part
         for number, (mask, risk) in enumerate(zip(masks, risky, strict=True)):

@@ -360,7 +360,8 @@ class _Scan:
         return _Request(search, request.claim, request.request + 1, after, within)
 
     def _more(self) -> Frame | None:
-        """Place one of several devices; the others come from what is left behind it. None if that starves others."""
+        """Place one of several devices; the others come from the devices left behind it. None if too few are left for
+        other requests."""
         request, search = self.request, self.request.search
         after = search.place(self.choice, self.position, self.state)
         if search.has_failed and not self.hazards:

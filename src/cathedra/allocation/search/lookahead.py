@@ -50,7 +50,7 @@ class Lookahead:
         """Claim and number within it of each request, counted over all claims."""
 
     def is_hazardous(self, claim: int, request: int) -> bool:
-        """Return True if the search may meet an error in that request."""
+        """Return True if the search may find an error in that request."""
         known = self._hazardous.get((claim, request))
         if known is None:
             known = any(self._may_fail(choice) for choice in self._requests[claim][request].choices)

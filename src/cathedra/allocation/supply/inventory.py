@@ -130,14 +130,14 @@ class Inventory:
     update_slice = add_slice
 
     def remove_slice(self, item: ResourceSlice | str) -> None:
-        """Forget a slice, given by itself or by name; an unknown one is ignored."""
+        """Remove a slice, given by itself or by name; an unknown one is ignored."""
         known = self._records.get(item if isinstance(item, str) else item.metadata.name)
         if known is not None:
             self._unlink(known)
             del self._sources[known.name]
 
     def add_taint_rule(self, rule: DeviceTaintRule) -> None:
-        """Enter a rule, or its new state; the slices it meets are prepared again."""
+        """Add a rule, or its new state; the slices that it selects are prepared again."""
         if not self._selects_any(rule):
             self.remove_taint_rule(rule)
             return
@@ -149,13 +149,13 @@ class Inventory:
     update_taint_rule = add_taint_rule
 
     def remove_taint_rule(self, rule: DeviceTaintRule | str) -> None:
-        """Forget a rule, given by itself or by name; an unknown one is ignored."""
+        """Remove a rule, given by itself or by name; an unknown one is ignored."""
         old = self._rules.pop(rule if isinstance(rule, str) else rule.metadata.name, None)
         if old is not None:
             self._renew([old])
 
     def withhold(self, key: str, withheld: tuple[Withheld, ...]) -> None:
-        """Withhold pools, present and future ones, on account of ``key``; this replaces what it withheld before.
+        """Withhold present and future pools for ``key``; this replaces its earlier pools.
 
         Their devices are not used, as those of an incomplete pool.
         """

@@ -85,7 +85,7 @@ class Ledger:
         self._snapshot: LedgerSnapshot | None = None
 
     def add(self, claim: ResourceClaim) -> None:
-        """Record the devices of ``claim``, and replace what was recorded before.
+        """Record the devices of ``claim``, and replace its former record.
 
         A claim without an allocation holds nothing, unless one is assumed: then the assumption stays.
         """
@@ -102,22 +102,22 @@ class Ledger:
     update = add
 
     def hold(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
-        """Record ``allocation`` for ``claim``, whatever its status has, and replace what was recorded before."""
+        """Record ``allocation`` for ``claim``, whatever its status has, and replace its former record."""
         uid = key_of(claim)
         if self._assumed:
             self._assumed.discard(uid)
         self._enter(uid, _name_of(claim), allocation.devices.results)
 
     def hold_for(self, key: str, holder: str, results: tuple[DeviceRequestAllocationResult, ...]) -> None:
-        """Record devices for a holder that is no claim, and replace what was recorded before; `release` frees them."""
+        """Record devices for a holder that is no claim, and replace its former record; `release` frees them."""
         self._enter(key, holder, results)
 
     def release(self, key: str) -> None:
-        """Forget what `hold_for` has entered under ``key``."""
+        """Remove the record of `hold_for` under ``key``."""
         self._leave(key)
 
     def remove(self, claim: ResourceClaim) -> None:
-        """Forget everything about ``claim``: it was deleted or deallocated."""
+        """Remove all records of ``claim``: it was deleted or deallocated."""
         uid = key_of(claim)
         self._assumed.discard(uid)
         self._leave(uid)
@@ -129,7 +129,7 @@ class Ledger:
         self._enter(uid, _name_of(claim), allocation.devices.results)
 
     def forget(self, claim: ResourceClaim) -> None:
-        """Withdraw what was assumed for ``claim``; an allocation that was confirmed meanwhile stays."""
+        """Withdraw the assumed allocation of ``claim``; one that was confirmed meanwhile stays."""
         uid = key_of(claim)
         if uid in self._assumed:
             self._assumed.discard(uid)
@@ -343,7 +343,7 @@ class PoolState:
             )
 
     def without(self, devices: int) -> PoolState:
-        """Return the state in which some devices cannot be taken; what they would use stays free."""
+        """Return the state in which some devices are withheld, without consuming their counters."""
         if not devices:
             return self
         other = copy(self)

@@ -212,7 +212,7 @@ class NodeSupply:
         return tuple([pool.shape_under(projection, self.interner) for pool in self.pools]), self.node_mask
 
     def apart(self) -> NodeSupply:
-        """The same supply with caches of its own, for a search in another thread: searches change what is cached."""
+        """The same supply with caches of its own, for a search in another thread: searches change the caches."""
         twin = copy(self)
         twin.caches = Caches()
         return twin

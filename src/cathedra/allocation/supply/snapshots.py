@@ -35,7 +35,7 @@ class Mark(msgspec.Struct, Generic[E], frozen=True, eq=False):
 
 
 class Changelog(Generic[E]):
-    """Changes in the order in which they happened; the older ones are forgotten."""
+    """Recent changes in order; older ones are dropped."""
 
     __slots__ = ("_entries", "_first", "last")
 
@@ -124,7 +124,7 @@ class SharedMap(Generic[K, V]):
         return self._parts[hash(key) & _MASK].get(key)
 
     def set(self, key: K, value: V) -> None:
-        """Enter ``value``, instead of what was there."""
+        """Replace the former value by ``value``."""
         self._part(hash(key) & _MASK)[key] = value
 
     def discard(self, key: K) -> None:

@@ -276,7 +276,7 @@ def written_keys(body: bytes) -> int:
 _STRUCT: Final = ValueForm.STRUCT
 _STRING: Final = ValueForm.STRING
 _LIST: Final = ValueForm.LIST
-"""Members of an enumeration are looked for anew at each use."""
+"""Members of an enumeration are looked up again at each use."""
 _REPEATING: Final = frozenset({ValueForm.LIST, ValueForm.MAP})
 _HOLDING: Final = frozenset(
     {ValueForm.STRUCT, ValueForm.LIST, ValueForm.MAP, ValueForm.OPAQUE, ValueForm.ONE_OF_SEVERAL}

@@ -39,7 +39,7 @@ class ValueForm(enum.Enum):
 
 
 class GoType(msgspec.Struct, eq=False):
-    """A type: how it is read, its Go name, and what is inside."""
+    """A type: its reader, its Go name, and the types inside."""
 
     form: ValueForm
     name: str

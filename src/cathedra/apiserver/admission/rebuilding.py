@@ -24,7 +24,7 @@ class Rebuilder:
     async def object(
         self, request: AdmissionAttributes, version: VersionDefinition, values: JSONObject
     ) -> tuple[Any, tuple[str, ...]]:
-        """The request's object from its values in that version, and what was unknown in them.
+        """Return the request's object from its values in that version, and their unknown fields.
 
         Raises:
             DecodeError: the values describe no such object.

@@ -178,7 +178,7 @@ class _StoredObjects:
 
 
 def _beyond(usage: Usage, charged: Usage) -> dict[str, Quantity]:
-    """Return the usage beyond what was charged before."""
+    """Return the usage beyond the amount charged before."""
     added = {name: amount - charged[name] if name in charged else amount for name, amount in usage.items()}
     # What becomes less is not given back here: the quota controller does that (Kubernetes' RemoveZeros of the delta).
     return {name: amount for name, amount in added.items() if amount.sign() > 0}

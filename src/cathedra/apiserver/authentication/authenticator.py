@@ -36,7 +36,7 @@ class KnownTokens(Protocol):
 
 
 class StaticTokens:
-    """Tokens that were handed out when the server started."""
+    """Tokens that were issued when the server started."""
 
     def __init__(self, tokens: Mapping[str, UserInfo]) -> None:
         self._tokens = dict(tokens)

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 CLUSTER_AUTHORITY: Final = "ca"
 """Signs servers, nodes and clients of the API."""
 KUBELET_CLIENT_AUTHORITY: Final = "kubelet-client-ca"
-"""Signs what the API server shows to nodes, and nothing else."""
+"""Signs only the certificate that the API server presents to nodes."""
 FRONT_PROXY_AUTHORITY: Final = "front-proxy-ca"
-"""Signs what the API server shows to aggregated API servers, which believe it whose requests it passes on."""
+"""Signs the certificate that the API server presents to aggregated API servers, which then accept the user in its
+requests."""
 FRONT_PROXY_CLIENT: Final = "front-proxy-client"
 ADMIN: Final = ("kubernetes-admin", ("system:masters",))
 RENEW_SECONDS: Final = 30 * 86400.0

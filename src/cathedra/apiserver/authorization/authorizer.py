@@ -152,7 +152,7 @@ class Union:
 @runtime_checkable
 class _Trusting(Authorizer, Protocol):
     def trusts(self, user: UserInfo) -> bool:
-        """Return True if every request of that user is allowed, whatever it is about."""
+        """Return True if every request of that user is allowed."""
 
 
 def always_allows(authorizer: Authorizer, user: UserInfo) -> bool:

@@ -138,7 +138,7 @@ def _edges(pod: Pod) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _same(before: Pod, after: Pod) -> bool:
-    """Return True if a change cannot have touched what the pod refers to; most are changes of its conditions."""
+    """Return True if a change cannot have touched the references of the pod; most are changes of its conditions."""
     return (
         (before.spec is after.spec or before.spec == after.spec)
         and before.status.resource_claim_statuses == after.status.resource_claim_statuses

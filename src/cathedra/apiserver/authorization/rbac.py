@@ -26,7 +26,7 @@ ROLE_BINDINGS: Final = GroupResource(RBAC_GROUP, "rolebindings")
 CLUSTER_ROLE_BINDINGS: Final = GroupResource(RBAC_GROUP, "clusterrolebindings")
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _USERS_KEPT: Final = 4096
-"""Users whose holdings are kept; beyond, all are gathered anew (a node's driver is one user per node)."""
+"""Users whose rights are cached; beyond, all are gathered again (a node's driver is one user per node)."""
 _USER_BYTES: Final = 4 * 1024 * 1024
 """Characters of their names and groups."""
 _DECISIONS_KEPT: Final = 16 * 1024

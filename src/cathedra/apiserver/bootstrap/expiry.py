@@ -33,7 +33,7 @@ _TOGETHER: Final = 256
 
 
 class EventExpiry:
-    """Removes events whose time has come; `run` until cancelled."""
+    """Removes expired events; `run` until cancelled."""
 
     def __init__(self, server: ServerContext) -> None:
         self._registry = server.registry
@@ -100,7 +100,7 @@ TRIM_SECONDS: Final = 300.0
 
 
 class HistoryTrimming:
-    """Drops what is older; `run` until cancelled."""
+    """Removes older ones; `run` until cancelled."""
 
     def __init__(self, server: ServerContext) -> None:
         self._registry = server.registry

@@ -19,7 +19,7 @@ from cathedra.apiserver.request import Call, note_problems, unfit
 
 
 def decode_instance(call: Call, raw: bytes, repeated: tuple[str, ...] = ()) -> CustomObject:
-    """The instance that a JSON body describes; ``repeated`` is known already of what was YAML before.
+    """Return the instance of a JSON body; ``repeated`` are the repeated fields if it was YAML before.
 
     Raises:
         StatusError: 400, it cannot be understood.
@@ -59,7 +59,7 @@ def decode_instance(call: Call, raw: bytes, repeated: tuple[str, ...] = ()) -> C
 
 
 def instance_of(call: Call, values: JSONObject) -> tuple[CustomObject, tuple[str, ...]]:
-    """The instance that plain values describe, and what was unknown in them.
+    """Return the instance of plain values, and their unknown fields.
 
     Raises:
         DecodeError: its metadata cannot be understood.

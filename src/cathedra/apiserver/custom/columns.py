@@ -79,7 +79,7 @@ _UNKNOWN_FIELD: Final = "does not refer to a valid field"
 
 
 def check_field_path(text: str, schema: Schema, *, brackets: bool = True) -> tuple[str, Schema]:
-    """Return the first field and the schema of what a path such as ``.spec['a.b']`` leads to in values of ``schema``.
+    """Return the first field of a path such as ``.spec['a.b']``, and the schema of its target in values of ``schema``.
 
     Raises:
         ValueError: it is no path of fields of the schema, in Kubernetes' words; or it has ``brackets``, but cannot.

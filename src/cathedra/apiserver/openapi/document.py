@@ -26,7 +26,7 @@ def _itself(operations: Any) -> Any:
 
 
 class Documents:
-    """Makes the documents of one server. Nothing is kept here: the HTTP side keeps what it serves."""
+    """Builds the documents of one server. Nothing is cached here: the HTTP side caches what it serves."""
 
     def __init__(self, catalog: Catalog, release: str) -> None:
         self._catalog = catalog

@@ -438,7 +438,7 @@ ONE_FIELD: Final = FieldSet.of({}, member=True)
 # --- what a write changed -----------------------------------------------------------------------------------------
 
 Changes = tuple[FieldSet, FieldSet]
-"""The fields that a write set, for the first time or anew, and those that it removed."""
+"""The fields that a write set, first or again, and those that it removed."""
 UNCHANGED: Final[Changes] = NOTHING, NOTHING
 SET: Final[Changes] = ONE_FIELD, NOTHING
 

@@ -302,7 +302,8 @@ whose element fills it."""
 
 
 def _moved(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> Sequence[_Move]:
-    """Return the moves of a write; ``sets`` are what it touched, what it removed, and the fields of each entry."""
+    """Return the moves of a write; ``sets`` are its touched fields, its removed fields, and the fields of each
+    entry."""
     outcome = _outcome(sets, own, ignored)
     if outcome is not None:
         for one, other in outcome.equal_elements:
@@ -334,7 +335,7 @@ _number: Final = attrgetter("number")
 # write the same fields of pod after pod. Without the memo ownership takes as long as the rest of a write.
 @remembered("apiserver.ownership.managers.outcome", size=1024, key=_numbers)
 def _outcome(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> _Outcome | None:
-    """Work out the moves on templates; None if a set has no number, or would come out without one."""
+    """Work out the moves on templates; None if a set has no number, or the result would have none."""
     if _numbers(sets, own, ignored) is None:
         return None
     sources: dict[tuple[str, ...], int] = {}

@@ -1,4 +1,4 @@
-"""Ownership along with creates, updates and patches, and what a patch leaves as it is.
+"""Ownership for creates, updates and patches, and the parts that a patch does not change.
 
 A write without a field manager is not tracked: the server's own writes, and programs in its process that set none. Over
 HTTP there always is one, and scheduler, controllers and nodes set theirs wherever they run.

@@ -127,7 +127,7 @@ def load_policy(text: str) -> AuditPolicy:
 
 
 def _rule(given: Any, path: str, shared: frozenset[str], omits: bool) -> AuditRule:
-    """Return a rule with what the policy omits for all rules."""
+    """Return a rule with the omissions of the policy for all rules."""
     if not isinstance(given, Mapping) or given.get("level") not in LEVELS:
         raise PolicyError(f"{path}.level: must be one of {', '.join(LEVELS)}")
     resources = tuple(

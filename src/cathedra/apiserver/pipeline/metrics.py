@@ -233,7 +233,7 @@ class RequestCounts(msgspec.Struct, frozen=True):
 
 
 def request_families(counts: RequestCounts, routes: Mapping[tuple[str, ...], Any], release: str) -> Iterator[Family]:
-    """Yield what is counted for each request."""
+    """Yield the counts of each request."""
     by_code: Counter[tuple[str, ...]] = Counter()
     aborted: Counter[_Labels] = Counter()
     terminated: Counter[_Labels] = Counter()

@@ -15,7 +15,7 @@ _WRITES: Final = frozenset({"create", "update", "patch", "delete"})
 _SHOWN: Final = {"get": "GET", "list": "LIST", "watch": "WATCH", "deletecollection": "DELETECOLLECTION"}
 _METHODS: Final = {"HEAD": "GET"} | {method: method for method in ("GET", "POST", "PUT", "PATCH", "DELETE")}
 _OTHER: Final = "other"
-"""The label of every other method, as in Kubernetes: clients can make up any number of them."""
+"""The label of every other method, as in Kubernetes: clients can invent any number of them."""
 _UNCLASSIFIED: Final = Classification(None)
 _NO_SEAT: Final = Seat()
 
@@ -65,7 +65,7 @@ class RequestRecord(msgspec.Struct):
     warnings: list[str] = msgspec.field(default_factory=list)
     """Texts for ``Warning`` headers, in order; appended while the request is carried out."""
     created_name: str = ""
-    """The name of what was created, which the path does not have."""
+    """The name of a created object, which the path does not have."""
     status: int = 0
     """The status of the answer; 0 before it has begun."""
     response_body: bytes = b""

@@ -318,7 +318,7 @@ async def serve_replica(log: CommitLog, tables: Tables, connected: socket.socket
 
 
 class ReplicaConnection(asyncio.Protocol):
-    """The connection of one server. It is sent what is stored first, then what is settled."""
+    """The connection of one server. It gets the stored objects first, then settled writes."""
 
     def __init__(self, log: CommitLog, tables: Tables) -> None:
         self._log, self._tables = log, tables
@@ -327,7 +327,7 @@ class ReplicaConnection(asyncio.Protocol):
         self._outgoing: MessageWriter | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send what is stored, and follow the log in the same turn: no write falls between the two."""
+        """Send the stored objects, and follow the log from the same turn: no write falls between the two."""
         self._transport = transport
         self._outgoing = MessageWriter(self._transport, at_once=primary.AT_ONCE)
         self._send_content()

@@ -515,7 +515,7 @@ class HistoryIndex:
         return self._changes.get(value, ())
 
     def drop(self, change: StoredChange) -> None:
-        """Forget the oldest change of the history."""
+        """Drop the oldest change of the history."""
         if not self._indexed:
             return
         self._indexed -= 1

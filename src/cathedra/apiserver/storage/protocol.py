@@ -15,7 +15,7 @@ import msgspec
 
 
 class StorageError(Exception):
-    """The store failed. Nothing of the failed write was kept."""
+    """The store failed. No part of the failed write was stored."""
 
 
 class StoreUnavailable(StorageError):

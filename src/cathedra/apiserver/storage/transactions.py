@@ -54,7 +54,7 @@ Row = tuple[int, bytes, int | None]
 
 
 class DamagedRow(StorageError):
-    """A row of the log is not what was written."""
+    """A row of the log differs from the row that was written."""
 
     def __init__(self, revision: int, problem: str) -> None:
         self.revision = revision

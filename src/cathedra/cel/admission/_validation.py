@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies: what they decide about a request."""
+"""Decisions of ValidatingAdmissionPolicies on a request."""
 
 from __future__ import annotations
 

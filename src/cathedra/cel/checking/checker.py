@@ -21,7 +21,7 @@ from cathedra.cel.values import TypeValue, UInt
 
 
 def check(root: Expr, environment: Environment) -> list[Issue]:
-    """Type-check ``root``; the types end up on its nodes. Returns what was found wrong, nothing if nothing is."""
+    """Type-check ``root``, and store the types in its nodes. Return the errors."""
     checker = _Checker(environment)
     _trampoline.run(checker.whole(root))
     # A tree with errors is never evaluated, so its types need no end.

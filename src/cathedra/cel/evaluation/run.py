@@ -66,13 +66,13 @@ class Run:
             raise Interrupted
 
     def cut(self, place: int) -> None:
-        """Forget everything from ``place`` upwards."""
+        """Drop all values from ``place`` upwards."""
         stack, places = self.stack, self.places
         while len(stack) > place:
             id_, _, places[id_] = stack.pop()
 
     def drop(self, *ids: int) -> None:
-        """Forget the values of finished steps, and whatever lies above them."""
+        """Drop the values of finished steps, and all values above them."""
         for id_ in ids:
             place = self.places.get(id_, -1)
             if place >= 0:

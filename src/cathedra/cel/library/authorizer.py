@@ -29,7 +29,7 @@ class User(msgspec.Struct, frozen=True):
 
 
 class AccessQuestion(msgspec.Struct, frozen=True):
-    """May the user do this? With ``path`` it is about a path, else about a resource."""
+    """Return True if the user has the right; with ``path`` on a path, otherwise on a resource."""
 
     user: User
     verb: str = ""

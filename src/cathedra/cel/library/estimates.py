@@ -235,7 +235,7 @@ def split(call: EstimatedCall) -> Estimate:
 
 
 def joined(call: EstimatedCall) -> Estimate:
-    """join: the elements and what stands between them."""
+    """``join``: the elements and the separators between them."""
     count = call.size(0)
     size = ZERO
     if call.operands[0].type.params:

@@ -15,7 +15,7 @@ from cathedra.remembering import remembered
 _LONGEST_REMEMBERED: Final = 1000
 """Patterns may come from objects, so users control their number and length."""
 _MOST_MATCHES: Final = 1 << 19
-"""More matches take seconds to collect; Kubernetes counts nothing for them, and goes on."""
+"""More matches take seconds to collect; Kubernetes does not charge them, and continues."""
 
 
 def compile_pattern(pattern: str) -> CELValue:

@@ -1,4 +1,4 @@
-"""Words for what is wrong with an expression that `cathedra.cel.syntax.parser` has refused.
+"""Error texts for expressions that `cathedra.cel.syntax.parser` has refused.
 
 Three sources of reports, as in Kubernetes: characters that start no token, tokens in places where none of their kind
 may stand (`cathedra.cel.syntax.recognizer`), and, in what could be read nevertheless, literals without a value,

@@ -243,7 +243,7 @@ class ControlledClaimStatusStrategy(ClaimStatusStrategy):
     def prepare_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> resource.ResourceClaim:
-        """Keep spec and metadata, drop what closed gates forbid and what the release does not know."""
+        """Keep spec and metadata; drop fields of disabled gates and of other releases."""
         prepared = super().prepare_update(new, old, context)
         status: Any = _without_admin_access(prepared.status)
         if not context.gates[GATE]:

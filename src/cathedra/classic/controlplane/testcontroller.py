@@ -148,7 +148,7 @@ class ControlPlaneTestPlugin(Driver):
         self.name = name
 
     def resources(self) -> Iterable[Pool]:
-        """Nothing: what the controller allocates is in no slice."""
+        """Return nothing: the devices that the controller allocates are in no slice."""
         return ()
 
     def prepare(self, claim: Claim) -> Iterator[Prepared]:

@@ -32,7 +32,7 @@ _SLICE: Final = (
 
 
 class NamedResourcesSliceStrategy(Strategy[v1alpha2.ResourceSlice]):
-    """A slice: what a driver has on a node; whose it is never changes."""
+    """A slice: the devices of a driver on a node; driver and node never change."""
 
     def validate_create(self, obj: v1alpha2.ResourceSlice, context: RequestContext) -> ErrorList:
         """All rules of a new slice."""

@@ -81,7 +81,7 @@ class NodeSlices:
             group.create_task(run_workers(self._queue, self._sync))
 
     def register(self, listing: ResourceListing) -> None:
-        """Follow what a driver lists; it takes the place of an earlier instance."""
+        """Follow the resources that a driver lists; it replaces an earlier instance."""
         self._listings[listing.driver] = listing
         self._queue.add(listing.driver)
 

@@ -1,4 +1,4 @@
-"""The claims of a pod as the scheduler finds them, with what it must know to judge nodes."""
+"""The claims of a pod as the scheduler reads them, with the facts that it needs to judge nodes."""
 
 from __future__ import annotations
 

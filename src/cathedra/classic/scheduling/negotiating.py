@@ -127,18 +127,18 @@ class Negotiating(
         """Called after all claims have been read."""
 
     def allocate(self, cycle: Cycle[C], node: str) -> Status | None:
-        """Return True if the scheduler itself finds on the node what it has to allocate."""
+        """Return True if the scheduler itself finds the devices to allocate on the node."""
         return None
 
     def hold(self, cycle: Cycle[C], node: str) -> Status | None:
-        """Keep what the scheduler itself allocates on the node for the pod."""
+        """Hold the devices that the scheduler itself allocates on the node for the pod."""
         return None
 
     def drop(self, cycle: Cycle[C]) -> None:
         """Release everything that is reserved and not written."""
 
     async def write(self, claim: PodClaim[C], pod: Pod) -> None:
-        """Write what is held for a claim."""
+        """Write the held allocation of a claim."""
         raise NotImplementedError("nothing is held")
 
     async def give_back(self, cycle: Cycle[C], claim: C) -> None:
@@ -461,7 +461,7 @@ class Negotiation:
         self._selected = node
 
     async def publish(self, client: Client) -> None:
-        """Write what is decided, if anything is.
+        """Write the decisions, if any.
 
         Raises:
             StatusError, ConnectionError: the server refused or cannot be reached; it stays decided.

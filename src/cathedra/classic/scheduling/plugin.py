@@ -104,7 +104,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
     # --- claims that the scheduler of 1.30 allocates
 
     def begin(self, cycle: Cycle[ResourceClaim]) -> None:
-        """Count what is free, if the scheduler has something to allocate."""
+        """Count free resources, if the scheduler has something to allocate."""
         cycle.allocates = sum(claim.structured is not None for claim in cycle.claims)
         if self._structured is not None and cycle.allocates:
             cycle.stock = self._structured.stock()
@@ -221,14 +221,14 @@ class StructuredClaims:
         return results
 
     def hold(self, claims: Iterable[Claim], results: list[v1alpha2.AllocationResult]) -> None:
-        """Keep what is decided for the claims."""
+        """Hold the decisions for the claims."""
         mine = [claim for claim in claims if claim.structured is not None]
         for claim, result in zip(mine, results, strict=True):
             status = replace(claim.claim.status, allocation=result)
             self._in_flight[claim.claim.metadata.uid] = replace(claim.claim, status=status)
 
     def drop(self, claims: Iterable[Claim]) -> None:
-        """Forget the decision. A decision that is written stays until its event arrives."""
+        """Drop the decision. A written decision stays until its event arrives."""
         for claim in claims:
             if claim.claim.metadata.uid not in self._written:
                 self._in_flight.pop(claim.claim.metadata.uid, None)

@@ -103,7 +103,7 @@ def _restoring(data: DataDir, backup: Backup, file: Path) -> str:
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    """Print what was found. Return 1 if something is damaged and was not removed."""
+    """Print the findings. Return 1 if damaged rows remain."""
     data = selected_data(arguments)
     database = data.path / DATABASE
     found = verify_database(database)

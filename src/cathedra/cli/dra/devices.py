@@ -1,4 +1,4 @@
-"""``kubectl dra devices``: what there is, what holds it, what is left."""
+"""``kubectl dra devices``: devices, their holders, and the capacity that is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kubectl dra lint``: what is wrong with manifests."""
+"""``kubectl dra lint``: errors in manifests."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _prompt(session: ReplSession) -> PromptSession[str]:
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     class Names(Completer):
-        """Completes what the devices at hand have."""
+        """Completes the attributes of the present devices."""
 
         def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
             for text, replaced in session.completions(document.text_before_cursor):

@@ -137,7 +137,7 @@ PRIVILEGED: Final = "privileged"
 BASELINE: Final = "baseline"
 RESTRICTED: Final = "restricted"
 LATEST: Final = 1 << 31
-"""The minor version that stands for the newest."""
+"""The minor version that denotes the newest."""
 _LEVELS: Final = (PRIVILEGED, BASELINE, RESTRICTED)
 _VERSION: Final = re.compile(r"v1\.([0-9]|[1-9][0-9]*)")
 
