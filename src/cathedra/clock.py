@@ -1,4 +1,4 @@
-"""Time as a value that is handed in, so that a whole cluster can run in virtual time.
+"""Clocks that are passed as arguments, so that a whole cluster can run in virtual time.
 
 Nothing in Cathedra reads the system clock or sleeps on its own: every part takes a `Clock`. In production that is
 `SystemClock`. In tests and simulations the parts run on a `VirtualTimeLoop`, an event loop whose time jumps to the next

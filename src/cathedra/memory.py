@@ -1,4 +1,4 @@
-"""Memory of this process: its size, and returning to the system what is free within it."""
+"""Memory of this process: its size, and the return of freed memory to the system."""
 
 from __future__ import annotations
 

@@ -290,14 +290,14 @@ class Store(Generic[T]):
         return old
 
     def put_undecodable(self, what: Undecodable) -> T | None:
-        """Enter an object that cannot be decoded, instead of what was known of it, which is returned."""
+        """Add an object that cannot be decoded, and return its last known state, which it replaces."""
         self._undecodable[what.key] = what
         # The last decodable state is outdated. A reader that finds nothing waits; one that finds the old state acts on
         # it.
         return self.remove(what.key)
 
     def remove_undecodable(self, key: _Key) -> Undecodable | None:
-        """Forget an object that could not be decoded: it can be now, or has gone."""
+        """Remove an object that could not be decoded: it can be now, or was deleted."""
         return self._undecodable.pop(key, None)
 
     def remove(self, key: _Key) -> T | None:

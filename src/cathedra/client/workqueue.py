@@ -39,7 +39,7 @@ class NotRetryable(Exception):
 
 
 class RetryLater(Exception):
-    """Not done yet, for a reason that was reported already or is no fault: the key comes back with back-off."""
+    """Not done yet, for a reason that was reported already or is no fault: the key is retried with back-off."""
 
 
 class WorkQueue(Generic[K]):
@@ -55,14 +55,14 @@ class WorkQueue(Generic[K]):
         burst: int = 100,
         observer: QueueObserver | None = None,
     ) -> None:
-        """Delays in seconds; ``rate`` and ``burst`` bound how often all failing keys together come back.
+        """Delays in seconds; ``rate`` and ``burst`` bound the retries of all failing keys together.
 
         ``observer`` counts what happens to keys.
         """
         self._observer = observer
         self._backoff: ItemBackoff[K] = ItemBackoff(base=base_delay, maximum=max_delay)
         self.failing = self._backoff.failing
-        """The keys that came back, and how often, since they were last forgotten."""
+        """Retried keys, with the number of retries since their last reset."""
         self._bucket = TokenBucket(clock, rate=rate, burst=burst)
         self.clock = clock
         self._queue: deque[K] = deque()
@@ -132,7 +132,7 @@ class WorkQueue(Generic[K]):
         self._backoff.forget(key)
 
     def failures(self, key: K) -> int:
-        """Return the number of retries of ``key`` since it was last forgotten."""
+        """Return the number of retries of ``key`` since its last reset."""
         return self._backoff.failures(key)
 
     async def get(self) -> K:
@@ -204,7 +204,7 @@ class WorkQueue(Generic[K]):
 
 @contextmanager
 def one_of_many(log: logging.Logger, text: str, *about: object) -> Iterator[None]:
-    """Log what fails on one of many objects, and let the loop over them go on: the next round tries again.
+    """Log the failure of one of many objects, and continue the loop: the next round tries again.
 
     For loops without a queue; `run_workers` does the same for each key.
     """

@@ -205,7 +205,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class CSRCleanerController:
-    """Deletes requests that are issued, denied, failed or forgotten."""
+    """Deletes requests that are issued, denied, failed or abandoned."""
 
     name = "certificatesigningrequest-cleaner-controller"
 

@@ -185,7 +185,7 @@ class UnknownController(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerOptions:
-    """Selection of controllers, and what they use beside their client."""
+    """Selection of controllers, and their dependencies beside the client."""
 
     controllers: Collection[str] | None = None
     """Names of the controllers to run; None: all."""

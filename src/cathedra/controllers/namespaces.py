@@ -46,7 +46,7 @@ class _Remains(msgspec.Struct):
     """Seconds after which the rest should be gone."""
 
     def add(self, ref: ResourceRef[KubeObject], objects: tuple[KubeObject, ...]) -> None:
-        """Count what is left of a resource."""
+        """Count the remaining objects of a resource."""
         self.instances[f"{ref.resource}.{ref.group}"] = len(objects)
         for obj in objects:
             for finalizer in obj.metadata.finalizers:

@@ -44,7 +44,7 @@ _BLOCKING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
 class ResourcePoolStatusRequestController:
-    """Answers requests, and forgets them after a while."""
+    """Answers requests, and deletes them after a while."""
 
     name = "resourcepoolstatusrequest-controller"
 
@@ -170,7 +170,7 @@ class PoolUsage(msgspec.Struct):
 
 
 def usage(claims: Iterable[ResourceClaim], rules: Rules) -> dict[tuple[str, str], PoolUsage]:
-    """(driver, pool) → what is held of it; up to 1.36 admin access holds a device, too."""
+    """(driver, pool) → its usage; up to 1.36 admin access counts as usage, too."""
     held: dict[tuple[str, str], PoolUsage] = {}
     for claim in claims:
         allocation = claim.status.allocation
@@ -337,7 +337,7 @@ def _same_cost(kind: str, members: Sequence[Device]) -> bool:
 
 
 def _fixed(device: Device) -> Amounts:
-    """Return what a device takes of the counters, whatever is requested."""
+    """Return the fixed amounts that a device consumes of the counters."""
     return _cost(device, {})
 
 
@@ -372,7 +372,7 @@ def _allocatable(costs: Iterable[Amounts], counters: dict[tuple[str, str], Quant
 
 
 def _shares(devices: Sequence[Device], held: PoolUsage) -> ShareableSummaryStatus | None:
-    """Devices that many claims may share, and what is left of their capacity."""
+    """Devices that many claims may share, and the rest of their capacity."""
     shareable = [device for device in devices if device.allow_multiple_allocations]
     if not shareable:
         return None

@@ -106,7 +106,7 @@ class Driver:
     _republish: Callable[[], None] | None = None
 
     def devices(self) -> Iterable[Device] | Awaitable[Iterable[Device]]:
-        """The devices of this node, in a stable order. They make up one pool, named after the node."""
+        """The devices of this node, in a stable order. They form one pool, named after the node."""
         return ()
 
     def resources(self) -> Pool | Iterable[Pool] | Awaitable[Pool | Iterable[Pool]]:

@@ -46,7 +46,7 @@ class ConfigError(DriverError):
 
 
 class CheckpointDamaged(DriverError):
-    """The record of prepared claims cannot be read. What it held is recovered from other sources as far as possible."""
+    """The record of prepared claims cannot be read. Its content is recovered from other sources as far as possible."""
 
     def __init__(self, path: Path, kept: Path, problem: str) -> None:
         self.path, self.kept, self.problem = path, kept, problem

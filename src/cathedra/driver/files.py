@@ -1,4 +1,4 @@
-"""The few file operations that preparing needs, as an object that is handed in.
+"""The file operations of preparing, as an object that is passed in.
 
 On a node they are the file system's. In a simulation with thousands of nodes they are a dictionary, and a test can let
 one of them fail (docs/spec/driver-sdk.md §2, MetadataFileOps).
@@ -25,7 +25,8 @@ class Files(Protocol):
         """Replace the file in one step; missing directories are made."""
 
     async def write_durably(self, path: Path, content: bytes) -> None:
-        """As `write`, and the content survives a power failure once this returns; the event loop goes on meanwhile."""
+        """As `write`, and the content survives a power failure once this returns; the event loop continues
+        meanwhile."""
 
     def remove(self, path: Path) -> None:
         """Remove the file; no matter if there is none."""

@@ -15,7 +15,7 @@ RESULTS = ("success", "error")
 
 
 class Observer(Protocol):
-    """A listener to what the driver does."""
+    """An observer of the driver."""
 
     def prepared(self, result: str, seconds: float) -> None:
         """A claim was prepared, or was not: ``success`` or ``error``."""
@@ -28,7 +28,7 @@ class Observer(Protocol):
 
 
 class FabricObserver(Protocol):
-    """A listener to what the controller of a fabric driver does."""
+    """An observer of the controller of a fabric driver."""
 
     def attached(self, result: str, seconds: float) -> None:
         """A device was attached, or was not: ``success``, ``error``, or ``retry`` if it will be tried again."""

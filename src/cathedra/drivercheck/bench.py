@@ -197,7 +197,7 @@ class Bench:
         )
 
     async def restart(self, *, kill: bool = False, reboot: bool = False) -> None:
-        """End the driver and start it again; ``reboot``: what the machine's start clears is cleared in between.
+        """Restart the driver; ``reboot``: directories that a boot clears are cleared in between.
 
         Raises:
             CheckSkipped: it was not started here.
@@ -214,7 +214,7 @@ class Bench:
             raise CheckFailed(f"it does not come back: {error}") from error
 
     async def rejoin(self) -> None:
-        """Let the node leave the cluster and join again under its name, and start the driver there anew.
+        """Remove the node from the cluster, join it again under its name, and start the driver there again.
 
         Raises:
             CheckSkipped: it was not started here.
@@ -290,7 +290,7 @@ class Bench:
         return program, instance.process
 
     async def close(self) -> None:
-        """Stop what was started here, and close connections."""
+        """Stop all started programs, and close connections."""
         if self._running is None:
             return
         await self._running.plugin.close()

@@ -16,7 +16,7 @@ from cathedra.profiles import HardwareProfile, NodePool, expanded_pools
 
 
 class ProfiledDriver(Driver):
-    """Stands in for one of a profile's drivers, on a node that has the profile's devices."""
+    """Simulates one of a profile's drivers, on a node that has the profile's devices."""
 
     cdi_class = "simulated"
     # Some drivers write their own domain in names; a profile has their names literally.

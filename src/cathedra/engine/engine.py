@@ -296,7 +296,7 @@ class Engine:
         return found.to_dict(), _text(asked, partial(simulation_text, found, wide=asked.wide))
 
     def _refuse_unknown_nodes(self, add_nodes: Sequence[str]) -> None:
-        """Refuse what is no node and no profile.
+        """Refuse names that are neither a node nor a profile.
 
         The command takes a file, too; here it would be one of the machine of the engine, which is not the sender's.
         """

@@ -54,7 +54,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class LoadedDump:
-    """The state of a dump, and what was left out of it."""
+    """The state of a dump, and the parts that were left out."""
 
     state: ClusterState
     left_out: tuple[str, ...]

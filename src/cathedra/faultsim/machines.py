@@ -273,7 +273,7 @@ class DriverFaults:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.hanging: asyncio.Event | None = None
-        """Set when the driver goes on."""
+        """Set when the driver continues."""
         self.lying = 0.0
         """Share of calls that are carried out and whose answer is an error or empty."""
         self.failing = 0.0

@@ -113,7 +113,7 @@ class PlayedFiles:
         return self.left == 0
 
     def lose_power(self) -> None:
-        """Fail, and come back with what the disk has kept."""
+        """Fail, and restart with the content of the disk."""
         for _, file in sorted(self.files.items()):
             file.lose_power(self.random)
         self.left = None

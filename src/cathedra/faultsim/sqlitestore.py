@@ -156,7 +156,7 @@ class SQLiteStore(DiskStore):
             settled(StorageError("the server has died"))
 
     async def close(self) -> None:
-        """Settle what is under way, and close the database."""
+        """Settle pending writes, and close the database."""
         await super().close()
         self._close_database()
 

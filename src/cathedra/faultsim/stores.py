@@ -62,7 +62,7 @@ class Disk:
         self._observer(write)
 
     def content(self) -> StoreContent:
-        """Return what a server that starts finds."""
+        """Return the objects that a starting server finds."""
         if self.forgetful or not self.recent:
             return StoreContent(self.revision, tuple(self.records.values()))
         recent = tuple(self.recent)
@@ -119,7 +119,7 @@ class DiskStore:
                 settled(StorageError("the server has died"))
 
     async def close(self) -> None:
-        """Settle what is under way."""
+        """Settle pending writes."""
         if self._alive:
             self._sync()
         self._alive = False

@@ -82,7 +82,7 @@ class _EvaluatedDevice:
         self.verdicts = [_verdict(part, device) for part in selector.conditions]
         unmet = [place for place, verdict in enumerate(self.verdicts) if verdict is not True]
         self.alone = selector.conditions[unmet[0]] if len(unmet) == 1 else None
-        """The only condition that the device does not meet; None if there are several, or none."""
+        """The only condition that the device does not satisfy; None if there are several, or none."""
         self.verdict: bool | str = not unmet
         if unmet and False not in self.verdicts:
             # The whole expression determines which of several errors is reported.
@@ -108,7 +108,7 @@ def _conditions(selector: DeviceExpression, judged: list[_EvaluatedDevice]) -> I
 
 
 def _near_misses(judged: Iterable[_EvaluatedDevice]) -> Iterator[NearMiss]:
-    """Devices that one condition keeps out, those with the same values together; the most first."""
+    """Devices that one condition excludes, grouped by equal values; the largest group first."""
     groups: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[str]] = {}
     for one in judged:
         part = one.alone
@@ -235,7 +235,7 @@ class MatchCondition(msgspec.Struct, frozen=True, rename="camel"):
     failed: int
     """Devices on which it is an error."""
     alone: int
-    """Devices that only this condition keeps out."""
+    """Devices that only this condition excludes."""
 
 
 class MatchFailure(msgspec.Struct, frozen=True, rename="camel"):

@@ -43,7 +43,7 @@ class QuotaEvaluator:
         self.resource = resource
 
     def is_charged(self, operation: str, subresource: str, new: Any, old: Any) -> bool:
-        """Return True if a write of ``new`` over ``old`` may change what is charged."""
+        """Return True if a write of ``new`` over ``old`` may change the charge."""
         return not subresource and (operation == "CREATE" or (operation == "UPDATE" and self.resource in _CHANGING))
 
     def tracked(self, names: Iterable[str], obj: Any) -> set[str]:

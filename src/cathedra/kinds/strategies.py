@@ -54,7 +54,7 @@ NO_RULES: Final = ObjectRules()
 
 
 class DefaultedStrategy(Strategy[T]):
-    """A kind without status: what is written is what is kept, once defaults are in."""
+    """A kind without status: objects are stored as written, with defaults."""
 
     def __init__(self, default: Callable[[Any], Any] = lambda obj: obj, rules: ObjectRules = NO_RULES) -> None:
         self._default = default
@@ -63,7 +63,7 @@ class DefaultedStrategy(Strategy[T]):
         """Return a new or changed object without fields behind closed gates; the second is the stored object."""
 
     def default(self, obj: T, context: RequestContext) -> T:
-        """Fill in what was left out."""
+        """Add the defaults."""
         filled: T = self._default(obj)
         return filled
 
@@ -132,7 +132,7 @@ class StatusStrategy(Strategy[T]):
         self._rules = rules
 
     def default(self, obj: T, context: RequestContext) -> T:
-        """Fill in what was left out."""
+        """Add the defaults."""
         filled: T = self._default(obj)
         return filled
 

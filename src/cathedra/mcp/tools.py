@@ -30,7 +30,7 @@ _NAMESPACE: Final = "namespace of the subject or manifests (default: default)"
 
 @dataclass(frozen=True, slots=True)
 class AgentTool:
-    """A tool, and the question that it stands for."""
+    """A tool, and its question to the engine."""
 
     name: str
     purpose: str

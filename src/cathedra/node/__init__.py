@@ -1,4 +1,4 @@
-"""The node agent: what a kubelet does to run pods with claims on a node.
+"""The node agent: the part of a kubelet that runs pods with claims on a node.
 
 In the order in which a claim passes through: `plugins` (registration of drivers on unix sockets), `claims` (prepare,
 unprepare and the checkpoint of prepared claims), `pods` (lifecycle of a pod), `images` (pulling), `setup` (volumes and

@@ -131,7 +131,7 @@ class BlockTasks:
         return task
 
     def cancel_all(self) -> None:
-        """Cancel the tasks that run now; the block goes on, and others may be started."""
+        """Cancel the tasks that run now; the block continues, and others may be started."""
         for task in tuple(self._tasks):
             task.cancel()
 

@@ -307,12 +307,12 @@ def _set_aside(path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DamagedBatch:
-    """A row that is not what was written."""
+    """A damaged row."""
 
     revision: int
     problem: str
     keys: tuple[str, ...]
-    """The objects that it is about, as far as they can still be read."""
+    """Its objects, as far as they can still be read."""
 
 
 @dataclass(frozen=True, slots=True)

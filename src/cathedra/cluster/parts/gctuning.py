@@ -39,11 +39,11 @@ EXEMPT_GROWTH: Final = 512 * 1024 * 1024
 """Growth in bytes after which exempt objects are collected, too; twice what the process had, if that is more. A server
 with 10,000 nodes grows from 0.7 to 1.9 GiB by its controllers, its agents and the answers that it keeps."""
 EVERYTHING: Final = 3
-"""Stands for the oldest generation with exempt objects."""
+"""Denotes the oldest generation with exempt objects."""
 
 
 def suspend_collection() -> None:
-    """Look for no cycles while a process starts: what is imported and set up then stays for good."""
+    """Collect no cycles while a process starts: objects of imports and set-up live as long as the process."""
     gc.disable()
 
 
@@ -113,7 +113,7 @@ async def collected_by_memory(clock: Clock, young_share: float = 1.0) -> AsyncIt
 
 
 def _exempt_survivors(phase: str, info: dict[str, int]) -> None:
-    """Exempt what has survived two collections from the next one.
+    """Exempt objects that have survived two collections from the next one.
 
     Left in the oldest generation, objects of a large cluster that is being loaded would be examined by the hundred
     thousand at once.

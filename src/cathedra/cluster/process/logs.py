@@ -37,7 +37,7 @@ _HEAD: Final = re.compile(r"\d{4}-\d\d-\d\dT\S+Z [A-Z]+ +(?P<part>\S+) ")
 
 
 def configure_logging(level: str, style: Literal["text", "json"], stream: IO[str] | None = None) -> None:
-    """Write what is logged from now on to ``stream`` (standard error), libraries' lines from warnings on."""
+    """Write the log to ``stream`` (standard error) from now on, lines of libraries from warnings on."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_JSONLines() if style == "json" else _TextLines())
     root = logging.getLogger()

@@ -56,7 +56,7 @@ class PlainHealth:
     def __init__(
         self, ready: Callable[[], str], registry: CollectorRegistry | None, denials: Denials | None = None
     ) -> None:
-        """``ready`` returns what is not ready yet, "" if nothing; ``denials`` are shown by ``/readyz?verbose``."""
+        """``ready`` returns the parts that are not ready yet, or ""; ``denials`` are shown by ``/readyz?verbose``."""
         self._denials = denials
         self._ready = ready
         self._registry = registry

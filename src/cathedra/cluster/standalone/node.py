@@ -195,7 +195,8 @@ class NodeRotation:
             raise InvalidOption("--rotate-certificates: the kubeconfig's user has no client certificate to renew")
 
     def prepared(self, node: NodeConfig, transport: HTTPTransport) -> NodeConfig:
-        """Begin with what an earlier process has renewed, where that holds longer than what is given."""
+        """Begin with the certificates that an earlier process has renewed, if they are valid longer than the given
+        ones."""
         if not (self._client_wanted or self._server_wanted) or node.root is None:
             return node
         from cathedra.node.rotation import (  # start-up time: with the options alone
@@ -215,7 +216,7 @@ class NodeRotation:
         return node
 
     async def run(self, client: Client, node: NodeConfig, agent: NodeAgent, transport: HTTPTransport) -> None:
-        """Renew what is to be renewed, until cancelled; ``node`` is what `prepared` answered."""
+        """Renew certificates until cancelled; ``node`` is the result of `prepared`."""
         if not (self._client_wanted or self._server_wanted) or node.root is None:
             return
         from cathedra.node.rotation import CertificateRotation, RotatedCertificate  # as above

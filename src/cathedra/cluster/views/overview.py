@@ -385,8 +385,8 @@ def _least_drawn(slices: Iterable[ResourceSlice]) -> dict[CounterKey, Quantity]:
 def _counters_left(
     slices: Collection[ResourceSlice], held: Collection[DeviceKey], claims: Iterable[ResourceClaim]
 ) -> dict[CounterKey, Quantity]:
-    """Return what allocations leave of the counters: held devices take fixed amounts once, and each allocation takes
-    what it requested."""
+    """Return the rest of the counters: held devices consume fixed amounts once, and each allocation consumes its
+    requested amounts."""
     left = {key: counter.amount for key, counter in _defined(slices)}
     for key, amount in (*_fixed(slices, held), *_requested(claims)):
         if key in left:

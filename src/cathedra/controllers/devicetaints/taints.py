@@ -59,7 +59,7 @@ def results_of(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...
 
 
 def rule_selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
-    """Return True if a rule is about a device; a rule without selector is about none."""
+    """Return True if a rule selects a device; a rule without selector selects none."""
     selector = rule.spec.device_selector
     return (
         selector is not None

@@ -426,7 +426,7 @@ class _Sync:
         return self._job.status
 
     async def _count(self, status: JobStatus, released: Iterable[Pod]) -> JobStatus:
-        """Count what is written down and has lost its finalizer."""
+        """Count the recorded pods that have lost their finalizer."""
         gone = {pod.metadata.uid for pod in released}
         tracked = {pod.metadata.uid for pod in self._pods if is_tracked(pod)}
         return await self._write(settled(status, frozenset(tracked - gone)))

@@ -362,7 +362,7 @@ def settled(status: JobStatus, tracked: frozenset[str]) -> JobStatus:
 
 
 def parse_indexes(text: str, completions: int) -> frozenset[int]:
-    """The indexes that ``text`` names, as far as they are below ``completions``; what is malformed is left out."""
+    """The indexes that ``text`` names, as far as they are below ``completions``; malformed parts are left out."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")

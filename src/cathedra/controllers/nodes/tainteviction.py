@@ -73,7 +73,7 @@ class TaintEvictionController:
         self._cancel(pod)
 
     def _cancel(self, pod: Pod) -> None:
-        """Take back the eviction that is ahead of the pod, if there is one."""
+        """Cancel the scheduled eviction of the pod, if there is one."""
         if self._scheduled.pop(key_of(pod), None) is not None:
             text = f"Cancelling deletion of Pod {key_of(pod)}"
             self._recorder.record(pod, "Normal", "TaintManagerEviction", text)

@@ -314,7 +314,7 @@ class ResourceClaimController:
         await self._applier.resource(PODS, pod.metadata.namespace).apply(pod.metadata.name, fields, "status")
 
     async def _reserve_for_scheduled(self, pod: Pod) -> None:
-        """Reserve what is allocated already for a pod that was placed without the scheduler."""
+        """Reserve the allocated claims of a pod that was placed without the scheduler."""
         group_name = self._group_name(pod)
         for entry in pod.spec.resource_claims:
             found = podclaims.entry_claim(pod, entry)

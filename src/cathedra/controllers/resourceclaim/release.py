@@ -33,7 +33,7 @@ class DeletedPods:
         self._uids: OrderedDict[str, None] = OrderedDict()
 
     def add(self, uid: str) -> None:
-        """Remember; the oldest is forgotten when there are too many."""
+        """Add an entry; the oldest is dropped when there are too many."""
         self._uids[uid] = None
         # Bounded: a forgotten UID only costs a read from the API server.
         if len(self._uids) > _REMEMBERED:
@@ -97,7 +97,7 @@ class ClaimRelease:
             await self._delete_if_owner_is_done(claim)
 
     def unused(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaimStatus:
-        """The status of a claim whose last consumer is gone: what the scheduler allocated is free."""
+        """Return the status of a claim without consumers: the allocation of the scheduler is removed."""
         # Without the finalizer the allocation was not made by the scheduler, but by a driver's controller (up to 1.31),
         # which deallocates itself.
         if FINALIZER not in claim.metadata.finalizers:
@@ -128,7 +128,7 @@ class ClaimRelease:
         return _needs(found, consumer)
 
     def _is_known_to_need(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool:
-        """Return True if the consumer, as the informer shows it, goes on needing the claim."""
+        """Return True if the consumer, as in the informer, still needs the claim."""
         informer = self._informer_of(consumer)
         if informer is None:
             return True

@@ -66,7 +66,7 @@ class DaemonSetController(WorkloadController[DaemonSet]):
             self._node_changed(node)
 
     async def sync(self, obj: DaemonSet) -> float | None:
-        """Create where a pod is missing, delete where it does not belong, replace what is outdated."""
+        """Create missing pods, delete pods on wrong nodes, and replace outdated ones."""
         if obj.metadata.deletion_timestamp is not None:
             return None
         pods = self.controlled(obj)

@@ -363,7 +363,7 @@ class DeploymentController:
         self._recorder.record(deployment, "Normal", "ScalingReplicaSet", message)
 
     async def _clean_up(self, deployment: Deployment, newest: ReplicaSet | None, old: list[ReplicaSet]) -> None:
-        """Forget versions beyond the history limit."""
+        """Delete versions beyond the history limit."""
         limit = 10 if deployment.spec.revision_history_limit is None else deployment.spec.revision_history_limit
         alive = [replica_set for replica_set in old if replica_set.metadata.deletion_timestamp is None]
         for replica_set in sorted(by_age(alive), key=revision_of)[: max(0, len(alive) - limit)]:

@@ -382,7 +382,7 @@ def _has_other_controller(obj: StatefulSet, pod: Pod, claim: PersistentVolumeCla
 
 
 class VolumeClaims:
-    """Makes and hands over the claims of stateful sets' pods."""
+    """Creates and passes on the claims of stateful sets' pods."""
 
     def __init__(self, client: Client, informers: SharedInformers, recorder: EventRecorder) -> None:
         self._client = client

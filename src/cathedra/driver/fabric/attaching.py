@@ -110,7 +110,7 @@ class AttachingController:
         )
 
     async def run(self) -> None:
-        """Work until cancelled; what is being attached then is attached again by the next leader."""
+        """Work until cancelled; the next leader repeats unfinished attachments."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._claims.run())
             # A device recorded for a claim that is not listed yet would be attached a second time.
@@ -171,7 +171,7 @@ class AttachingController:
     # --- detaching
 
     async def _detach_surplus(self, claim: ResourceClaim) -> ResourceClaim:
-        """Detach what the claim no longer has; the claim as it is now."""
+        """Detach devices that the claim no longer has. Return the present claim."""
         record = recorded(claim, self._driver.name)
         surplus = record - allocated_attachments(claim, self._driver.name)
         if not surplus:

@@ -65,7 +65,7 @@ class FabricController:
 
     @property
     def missing(self) -> str:
-        """Return what is not ready; "" if nothing. An instance that waits to lead is ready."""
+        """Return the part that is not ready, or "". An instance that waits to lead is ready."""
         if self.slices is not None and not self.slices.in_sync:
             return "the devices are not published yet"
         return ""

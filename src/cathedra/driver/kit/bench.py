@@ -122,7 +122,7 @@ class Kit:
         await self._start()
 
     async def reboot(self) -> None:
-        """Restart the machine: what is in /var/run, as CDI files, is lost too."""
+        """Restart the machine: files in /var/run, such as CDI files, are lost too."""
         await self._stop()
         shutil.rmtree(self.cdi_directory, ignore_errors=True)
         self._boots += 1

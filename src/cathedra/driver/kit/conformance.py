@@ -27,7 +27,7 @@ class CheckFailed(Exception):
 
 
 class _Death(BaseException):
-    """Stands for the end of the process: no handler catches it."""
+    """Simulates the end of the process: no handler catches it."""
 
 
 class CheckSkipped(Exception):

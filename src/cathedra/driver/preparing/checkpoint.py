@@ -94,7 +94,7 @@ class CheckpointEntry(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     metadata: dict[str, list[Any]] = {}
     """Request → devices of its metadata file, as JSON."""
     memory: dict[str, Any] = {}
-    """Pool, device and share → what the driver wants to know of it later."""
+    """Pool, device and share → data of the driver."""
     unpreparing: bool = False
     """True once `Driver.unprepare` may have begun: the devices may no longer be prepared."""
     recovered: bool = False
@@ -201,7 +201,7 @@ class Checkpoint:
         await self._save()
 
     async def remove(self, uid: str) -> None:
-        """Forget a claim; that survives the end of this process when this returns."""
+        """Remove a claim; the removal is durable when this returns."""
         if self._entries.pop(uid, None) is not None:
             await self._save()
 

@@ -188,7 +188,7 @@ class ResourceSliceController:
             self._queue.add(name)
 
     async def run(self) -> None:
-        """Run until cancelled. The slices stay: a driver that comes back soon finds them as they were."""
+        """Run until cancelled. The slices stay: a driver that restarts soon finds them unchanged."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._informer.run())
             # Without the existing slices the plan would create all of them a second time.
@@ -329,7 +329,7 @@ class ResourceSliceController:
         return nearest_release(version.git_version) or DEFAULT_RELEASE
 
     async def _execute(self, pool: DesiredPool, todo: Plan) -> bool:
-        """Write; answers whether the pool is still what the driver wants."""
+        """Write. Return True if the pool is still the one that the driver has published."""
         # Deleted first, so that the pool never has a device twice.
         await self._delete(todo.delete)
         for index, changed in todo.update.items():
@@ -397,7 +397,7 @@ class ResourceSliceController:
         return Publisher(self._driver, self._owner, None if self._pool_name else self._node_name)
 
     def _existing(self, pool_name: str) -> list[resource.ResourceSlice]:
-        """The pool's slices: what the watch has shown, and what was written since."""
+        """The pool's slices: those of the watch, and later writes."""
         now = self._clock.monotonic()
         self._written = {name: entry for name, entry in self._written.items() if entry[1] > now}
         self._deleted = {uid: expiry for uid, expiry in self._deleted.items() if expiry > now}

@@ -82,7 +82,7 @@ def read_orders(directory: Path) -> Orders:
 
 
 def write_orders(directory: Path, orders: Orders) -> None:
-    """Keep what is ordered now.
+    """Store the present commands.
 
     Raises:
         OSError: the file cannot be written.
@@ -146,7 +146,7 @@ class Controls:
         self._recorded = asyncio.Event()
 
     def keep_in(self, directory: Path) -> None:
-        """Go on as was ordered before, and keep what is ordered from now on.
+        """Restore the earlier commands, and store later ones.
 
         Raises:
             OptionError: the directory's file of orders cannot be read.

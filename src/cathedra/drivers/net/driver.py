@@ -156,7 +156,7 @@ class NetDriver(Driver):
         self._moved: dict[str, tuple[str, Device]] = {}
         """Interfaces that are in containers now: their devices stay published."""
         self._prepared: dict[str, PreparedLink] = {}
-        """Namespace → what is prepared for it."""
+        """Namespace → prepared interfaces."""
         self._told: dict[str, dict[tuple[str, str | None], AllocatedDeviceStatus]] = {}
         """Claim UID → device and share → entry in its status."""
 

@@ -128,7 +128,7 @@ class NvidiaDriver(Driver):
         self._changed = asyncio.Event()
 
     def resources(self) -> Pool:
-        """GPUs and partitions, with the taints of what has happened to them."""
+        """GPUs and partitions, with the taints of their faults."""
         taints = {
             gpu.uuid: [fault.taint(self.name) for fault in self._faults.values() if fault.uuid == gpu.uuid]
             for gpu in self._gpus.values()

@@ -82,7 +82,8 @@ def _joint_refusal(group: PodGroup) -> str:
 
 
 def preemption_causes(pod: Pod, state: ClusterState, filters: Filters) -> Iterator[Cause]:
-    """Yield what the scheduler would evict for a pod that fits on no node, or why it would not."""
+    """Yield the pods that the scheduler would evict for a pod that fits on no node, or the reason why it evicts
+    none."""
     found = filters.preemption(with_priority(pod, state))
     if not found.victims:
         if found.why:

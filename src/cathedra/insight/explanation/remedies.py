@@ -46,7 +46,7 @@ _PAIRS: Final = 250
 _TOGETHER: Final = 16
 """Claims that are freed together at most."""
 _CONFIRMED: Final = 24
-"""Changes that are tried for the whole gang of a pod at most: each of its pods is filtered anew."""
+"""Changes that are tried for the whole gang of a pod at most: each of its pods is filtered again."""
 _NEW_NODES: Final = 8
 """Nodes that are proposed to be added at most."""
 _STATES: Final = 5_000
@@ -58,7 +58,7 @@ _EVERYWHERE: Final = 200
 
 
 Helps = Callable[[Remedy], bool]
-"""Return True if a change is enough, for what is scheduled together with the pod too."""
+"""Return True if a change is enough, also for the pods that are scheduled together with the pod."""
 
 
 def always(_: Remedy) -> bool:

@@ -88,7 +88,7 @@ class NodeGroup(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Cause(msgspec.Struct, frozen=True, rename="camel"):
-    """One thing that stands in the way."""
+    """One obstacle."""
 
     kind: str
     """A word for programs, as «missing class», «allocated», «node taints»."""

@@ -28,7 +28,7 @@ class ClaimHolding(msgspec.Struct, frozen=True):
 
 
 def holdings_of(claim: ResourceClaim, seen: float) -> Iterator[ClaimHolding]:
-    """Yield what a claim holds. ``seen`` is the wall-clock time for allocations that carry none."""
+    """Yield the holdings of a claim. ``seen`` is the wall-clock time for allocations without one."""
     allocation = claim.status.allocation
     if allocation is None:
         return

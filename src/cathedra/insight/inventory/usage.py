@@ -48,7 +48,7 @@ class UsageRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class QuotaUse(msgspec.Struct, frozen=True, rename="camel"):
-    """A limit on devices or claims, and what is charged against it."""
+    """A limit on devices or claims, and the charge against it."""
 
     namespace: str
     quota: str

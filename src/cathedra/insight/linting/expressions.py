@@ -72,7 +72,7 @@ class ExpressionRules:
         self._compiler = _Compiler(gates.get("DRAConsumableCapacity", False), gates.get("DRAListTypeAttributes", False))
 
     def check(self, given: ManifestObject, group: SelectorGroup, findings: Findings) -> None:
-        """Enter what is wrong with the selectors of a group."""
+        """Add the errors of the selectors of a group."""
         known, conditions = self._before(group)
         for number, text in enumerate(group.expressions):
             path = group.selector_path(number)
@@ -258,7 +258,7 @@ class _Reader:
             self._add("unguarded-attribute", node, why, guard)
 
     def never_true(self, conditions: list[Condition]) -> None:
-        """Report conditions that no device meets, together with those evaluated before."""
+        """Report conditions that no device satisfies together with those evaluated before."""
         conflict = first_conflict(conditions)
         if conflict is None or conflict.later.origin or not self._is_mine(conflict.later):
             return

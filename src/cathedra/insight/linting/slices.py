@@ -13,7 +13,7 @@ Piece = tuple[ManifestObject, ResourceSlice]
 
 
 def check_slices(objects: Iterable[ManifestObject], findings: Findings) -> None:
-    """Enter what is wrong with the pools of the slices among ``objects``."""
+    """Add the errors of the pools of the slices among ``objects``."""
     pools: dict[tuple[str, str], list[Piece]] = {}
     for one in objects:
         if isinstance(one.object, ResourceSlice):

@@ -66,7 +66,7 @@ class MoveSolution(msgspec.Struct, frozen=True):
 
     @property
     def harm(self) -> tuple[int, int, int, float]:
-        """Sort key: evictions for good, pods that no controller creates again, the highest priority, work lost."""
+        """Sort key: final evictions, pods without a controller, the highest priority, lost work."""
         bare = sum(unit.bare for unit in self.moved)
         top = max((unit.priority for unit in self.moved), default=0)
         return (len(self.evicted), bare, top, sum(unit.seconds for unit in self.moved))

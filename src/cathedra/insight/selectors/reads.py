@@ -327,7 +327,7 @@ class _Range:
 
 
 def _exclude(one: Condition, other: Condition) -> bool:
-    """Return True if no value meets both; symmetric."""
+    """Return True if no value satisfies both; symmetric."""
     if one.operator == "==":
         return not _meets(one.value, other)
     if one.operator == "in":
@@ -340,7 +340,7 @@ def _exclude(one: Condition, other: Condition) -> bool:
 
 
 def _meets(value: Any, condition: Condition) -> bool:
-    """Return False if no value can meet a condition; True if that is not certain."""
+    """Return False if no value can satisfy a condition; True if that is not certain."""
     if condition.operator == "in":
         return any(_equal(value, one) is not False for one in condition.value)
     if condition.operator in ("==", "!="):

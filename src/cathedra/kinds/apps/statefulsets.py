@@ -167,14 +167,14 @@ class StatefulSetStrategy(GenerationStrategy[apps_v1.StatefulSet]):
         return _with_max_unavailable(filled, 1)
 
     def prepare_create(self, obj: apps_v1.StatefulSet, context: RequestContext) -> apps_v1.StatefulSet:
-        """Also drop what is switched off."""
+        """Also drop disabled fields."""
         obj = super().prepare_create(obj, context)
         return obj if context.gates["MaxUnavailableStatefulSet"] else _with_max_unavailable(obj, None)
 
     def prepare_update(
         self, new: apps_v1.StatefulSet, old: apps_v1.StatefulSet, context: RequestContext
     ) -> apps_v1.StatefulSet:
-        """Also drop what is switched off, unless it is there already."""
+        """Also drop disabled fields that the stored object does not have."""
         # A value that is stored survives a closed gate. Dropping it on an unrelated update would slow a running roll-
         # out down.
         kept = context.gates["MaxUnavailableStatefulSet"] or _max_unavailable(old) is not None

@@ -59,7 +59,7 @@ def validate_workload_selector(errors: ErrorList, selector: meta_v1.LabelSelecto
 def validate_workload_template(
     errors: ErrorList, template: core_v1.PodTemplateSpec, selector: meta_v1.LabelSelector | None, owner: str
 ) -> None:
-    """Report what is wrong with a template whose pods belong to a workload of kind ``owner``."""
+    """Report the errors of a template whose pods belong to a workload of kind ``owner``."""
     path = _SPEC.child("template")
     labels = template.metadata.labels
     if selector is None or not _matches(selector, labels):

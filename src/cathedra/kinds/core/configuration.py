@@ -152,7 +152,7 @@ def _json_problem(data: bytes) -> str:
 
 
 def validate_secret_update(new: core_v1.Secret, old: core_v1.Secret) -> ErrorList:
-    """The type stays; what was declared immutable stays."""
+    """The type and immutable data do not change."""
     errors = ErrorList()
     if new.type != old.type:
         errors.invalid("type", new.type, "field is immutable")

@@ -66,7 +66,7 @@ def _check_taints(errors: ErrorList, taints: Sequence[core_v1.Taint]) -> None:
 
 
 def validate_node_update(new: core_v1.Node, old: core_v1.Node, gates: FeatureGates) -> ErrorList:
-    """Return the errors of a changed node: what was assigned to it once, it keeps."""
+    """Return the errors of a changed node: assigned values do not change."""
     errors = ErrorList()
     _check_resources(errors, new.status)
     _check_unique(errors, new.status)

@@ -101,7 +101,7 @@ class SigningRequestStrategy(SpecStrategy[Request]):
 
 
 class ApprovalStrategy(StatusStrategy[Request]):
-    """The sub-resource ``approval``: conditions alone; what was decided stays."""
+    """The sub-resource ``approval``: conditions only; decisions stay."""
 
     def prepare_update(self, new: Request, old: Request, context: RequestContext) -> Request:
         """Keep spec and certificate, and note when conditions came."""
@@ -117,7 +117,7 @@ class IssuingStrategy(StatusStrategy[Request]):
     """The sub-resource ``status``: the certificate, and conditions except those of approval."""
 
     def prepare_update(self, new: Request, old: Request, context: RequestContext) -> Request:
-        """Keep the spec and what was approved or denied."""
+        """Keep the spec and the decision."""
         decided = tuple(one for one in old.status.conditions if one.type in _DECISIONS)
         others = _timed([one for one in new.status.conditions if one.type not in _DECISIONS], old, context.now)
         return replace(new, spec=old.spec, status=replace(new.status, conditions=(*decided, *others)))

@@ -28,7 +28,7 @@ MAX_CONFIG: Final = 32
 def enabled_class_spec(
     spec: resource.DeviceClassSpec, old: resource.DeviceClassSpec | None, gates: FeatureGates
 ) -> resource.DeviceClassSpec:
-    """The spec without what is not enabled."""
+    """Return the spec without disabled fields."""
     if gates["DRAExtendedResource"] or (old is not None and old.extended_resource_name is not None):
         return spec
     return replace(spec, extended_resource_name=None)

@@ -1,4 +1,4 @@
-"""The tags of resource.k8s.io, and what they find (docs/spec/api.md §3.1; k8s.io/api 1.37, resource/*/types.go).
+"""The tags of resource.k8s.io, and their errors (docs/spec/api.md §3.1; k8s.io/api 1.37, resource/*/types.go).
 
 v1 and v1beta2 have the same tags; v1beta1 has them on its own form, with flat requests and devices in ``basic``. The
 spec of a claim template is opaque to them.

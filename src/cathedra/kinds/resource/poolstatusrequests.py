@@ -47,7 +47,7 @@ def default_pool_status_request(
 def enabled_pool_status_spec(
     spec: ResourcePoolStatusRequestSpec, old: ResourcePoolStatusRequestSpec | None, gates: FeatureGates
 ) -> ResourcePoolStatusRequestSpec:
-    """The question without what is not enabled."""
+    """Return the request without disabled fields."""
     if gates["DRAPartitionableDevicesType"] or (old is not None and old.default_partition_type_attribute is not None):
         return spec
     # Dropped and not refused: an older client library may send the field to a cluster that does not know it yet.

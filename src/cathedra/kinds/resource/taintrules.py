@@ -103,7 +103,7 @@ class TaintRuleStrategy(Strategy[resource.DeviceTaintRule]):
     def prepare_update(
         self, new: resource.DeviceTaintRule, old: resource.DeviceTaintRule, context: RequestContext
     ) -> resource.DeviceTaintRule:
-        """Date a changed effect anew, keep the status, count the change."""
+        """Set the time of a changed effect, keep the status, and increase the generation."""
         taint, before = new.spec.taint, old.spec.taint
         spec = new.spec
         # Toleration periods count from this time. With the time of the former effect, pods that tolerate the new one

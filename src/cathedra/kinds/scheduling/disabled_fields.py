@@ -27,7 +27,7 @@ _GROUP: Final[Mapping[str, tuple[str, Any]]] = {
 def enabled_group_spec(
     spec: scheduling_v1alpha3.PodGroupSpec, old: scheduling_v1alpha3.PodGroupSpec | None, gates: FeatureGates
 ) -> scheduling_v1alpha3.PodGroupSpec:
-    """Return the spec of a pod group without what is not enabled."""
+    """Return the spec of a pod group without disabled fields."""
     return _without(spec, _closed([] if old is None else [old], gates))
 
 
@@ -36,7 +36,7 @@ def enabled_composite_spec(
     old: scheduling_v1alpha3.CompositePodGroupSpec | None,
     gates: FeatureGates,
 ) -> scheduling_v1alpha3.CompositePodGroupSpec:
-    """Return the spec of a group of groups without what is not enabled. Its constraints have no gate of their own."""
+    """Return the spec of a group of groups without disabled fields. Its constraints have no gate of their own."""
     closed = _closed([] if old is None else [old], gates)
     return replace(spec, preemption_policy=None) if "preemption_policy" in closed else spec
 
@@ -44,7 +44,7 @@ def enabled_composite_spec(
 def enabled_workload_spec(
     spec: scheduling_v1alpha3.WorkloadSpec, old: scheduling_v1alpha3.WorkloadSpec | None, gates: FeatureGates
 ) -> scheduling_v1alpha3.WorkloadSpec:
-    """Return the spec of a workload without what is not enabled in its templates."""
+    """Return the spec of a workload without the disabled fields of its templates."""
     # One template in use keeps the field open for all templates of the workload. Kubernetes decides per object as well:
     # templates may be renamed or reordered in the update, so they cannot be paired.
     before = [] if old is None else list(_templates(old))

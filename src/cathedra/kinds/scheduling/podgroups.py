@@ -80,7 +80,7 @@ class PodGroupStrategy(_GroupStrategy[PodGroup]):
     single = scheduling_v1alpha3.DisruptionMode(single=scheduling_v1alpha3.SingleDisruptionMode())
 
     def enabled(self, spec: Any, old: Any, gates: FeatureGates) -> Any:
-        """Return the spec without what is not enabled."""
+        """Return the spec without disabled fields."""
         return enabled_group_spec(spec, old, gates)
 
     def errors(self, new: PodGroup, old: PodGroup | None, context: RequestContext) -> ErrorList:
@@ -118,7 +118,7 @@ class CompositePodGroupStrategy(_GroupStrategy[CompositePodGroup]):
     single = scheduling_v1alpha3.CompositeDisruptionMode(single=scheduling_v1alpha3.SingleCompositeDisruptionMode())
 
     def enabled(self, spec: Any, old: Any, gates: FeatureGates) -> Any:
-        """Return the spec without what is not enabled."""
+        """Return the spec without disabled fields."""
         return enabled_composite_spec(spec, old, gates)
 
     def errors(self, new: CompositePodGroup, old: CompositePodGroup | None, context: RequestContext) -> ErrorList:

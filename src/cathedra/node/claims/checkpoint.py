@@ -1,4 +1,4 @@
-"""The claim-info cache on disk, in the kubelet's own format, so that either can read what the other wrote.
+"""The claim-info cache on disk, in the kubelet's own format, so that either can read the other's file.
 
 docs/spec/node.md §11.1. The file is replaced atomically, and written before anything that it must not forget.
 """

@@ -36,7 +36,7 @@ class LogOptions(msgspec.Struct, frozen=True):
 
 
 class _Lines:
-    """Turns the bytes of a log file into what is shown of them."""
+    """Converts the bytes of a log file to its output."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options

@@ -123,7 +123,7 @@ class ContainerRecord(msgspec.Struct, frozen=True):
         ).unprobed()
 
     def unprobed(self) -> ContainerRecord:
-        """It is about to be probed, from the beginning."""
+        """Begin its probes."""
         container = self.container
         return replace(self, started=container.startup_probe is None, ready=container.readiness_probe is None)
 

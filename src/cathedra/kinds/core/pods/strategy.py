@@ -48,7 +48,7 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
     metadata_checks = 2
 
     def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
-        """Fill in what was left out."""
+        """Add the defaults."""
         # Only new pods lack a UID. Stored pods differ in their specs (nodes, tokens), and would push the specs of
         # workloads out of the memo.
         return default_pod(obj) if obj.metadata.uid else default_new_pod(obj)
@@ -74,7 +74,7 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
         return validation.validate_pod(obj)
 
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
-        """Keep the status, drop what is behind closed gates."""
+        """Keep the status, and drop disabled fields."""
         pod = replace(new, spec=enabled_pod_spec(new.spec, old.spec, context.gates))
         return super().prepare_update(pod, old, context)
 
@@ -104,7 +104,7 @@ class PodStatusStrategy(Strategy[core_v1.Pod]):
     reset_fields = ("spec", "metadata.deletionTimestamp", "metadata.ownerReferences")
 
     def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
-        """Fill in what was left out."""
+        """Add the defaults."""
         return default_pod(obj)
 
     def default_change(self, obj: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
@@ -112,7 +112,7 @@ class PodStatusStrategy(Strategy[core_v1.Pod]):
         return obj if obj.spec is old.spec else default_pod(obj)
 
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
-        """Keep the spec and what only the main resource may change; drop what is behind closed gates."""
+        """Keep the spec and the fields that only the main resource may change; drop disabled fields."""
         metadata, its = new.metadata, old.metadata
         # Owners and generation belong to the main resource. By identity, because kubelets of our own send the stored
         # object back and a copy per status would cost more than all other rules here.
@@ -135,7 +135,7 @@ class EphemeralContainersStrategy(Strategy[core_v1.Pod]):
     """The sub-resource for containers that are added to debug a running pod."""
 
     def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
-        """Fill in what was left out."""
+        """Add the defaults."""
         return default_pod(obj)
 
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
@@ -154,7 +154,7 @@ class ResizeStrategy(Strategy[core_v1.Pod]):
     """The sub-resource for other requests and limits of running containers."""
 
     def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
-        """Fill in what was left out."""
+        """Add the defaults."""
         return default_pod(obj)
 
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:

@@ -256,7 +256,7 @@ def _profiles_of_pod(path: FieldPath, annotations: dict[str, str], spec: core_v1
 def _profiles(
     path: FieldPath, annotations: dict[str, str], spec: core_v1.PodSpec, container: Container
 ) -> Iterator[str]:
-    """Annotations that stood for what has fields now."""
+    """Annotations that fields have replaced."""
     own = container.security_context
     name = f"{_SECCOMP_CONTAINER}{container.name}"
     if name in annotations and (own is None or own.seccomp_profile is None):

@@ -68,7 +68,7 @@ def held_amounts(claim: ResourceClaim, allocation: AllocationResult, device_of: 
 
 
 def held_by_namespace(claims: Iterable[ResourceClaim], slices: Iterable[ResourceSlice]) -> dict[str, Amounts]:
-    """Return what the allocated claims of each namespace hold, by the names of limits."""
+    """Return the usage by allocated claims of each namespace, by the names of limits."""
     devices = {
         (piece.spec.driver, piece.spec.pool.name, device.name): device
         for piece in slices

@@ -21,7 +21,7 @@ AnyRequest = resource.ExactDeviceRequest | resource.DeviceSubRequest
 def enabled_claim_spec(
     spec: resource.ResourceClaimSpec, old: resource.ResourceClaimSpec | None, gates: FeatureGates
 ) -> resource.ResourceClaimSpec:
-    """The spec without what is not enabled; an empty list of requests becomes an absent one."""
+    """Return the spec without disabled fields; an empty list of requests becomes an absent one."""
     devices = spec.devices
     # The Go type has omitempty: an empty list is stored as an absent one, and the spec of an update compares equal to
     # it.
@@ -102,7 +102,7 @@ def _results(status: resource.ResourceClaimStatus) -> tuple[resource.DeviceReque
 def enabled_claim_status(
     status: resource.ResourceClaimStatus, old: resource.ResourceClaim, gates: FeatureGates
 ) -> resource.ResourceClaimStatus:
-    """The status without what is not enabled, and without the devices that this very update deallocates."""
+    """Return the status without disabled fields, and without the devices that this update deallocates."""
     closed = _closed_fields(old.status, old.spec, gates)
     allocation = status.allocation
     if allocation is not None:

@@ -241,7 +241,7 @@ class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
     def prepare_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> resource.ResourceClaim:
-        """Keep spec and metadata, drop what closed gates forbid, forget devices that were deallocated."""
+        """Keep spec and metadata; drop disabled fields and the status of deallocated devices."""
         metadata = kept_metadata(new.metadata, old.metadata)
         status = enabled_claim_status(new.status, old, context.gates)
         if metadata is new.metadata and new.spec is old.spec and status is new.status:

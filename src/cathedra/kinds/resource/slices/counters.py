@@ -63,7 +63,7 @@ def validate_consumptions(
 
 
 def validate_consumed(errors: ErrorList, path: FieldPath, consumed: Sequence[resource.CounterSetConsumption]) -> None:
-    """Validate what an allocation takes of counters, which is at most what a device can."""
+    """Validate the consumption of counters by an allocation, which is at most that of the device."""
     if len(consumed) > MAX_CONSUMPTIONS:
         errors.too_many(path, len(consumed), MAX_CONSUMPTIONS)
         return
@@ -85,7 +85,7 @@ def _shared(errors: ErrorList, path: FieldPath, counter: resource.Counter, gates
 
 
 def _taken(errors: ErrorList, path: FieldPath, counter: resource.Counter, gates: FeatureGates) -> None:
-    """Validate what a device takes of a counter: a fixed amount, or that of a requested capacity."""
+    """Validate the consumption of a counter by a device: a fixed amount, or that of a requested capacity."""
     if counter.request_policy is not None:
         errors.forbidden(path.child("requestPolicy"), "may only be set in `sharedCounters`")
     given = [name for name, value in (("value", counter.value), ("valueFrom", counter.value_from)) if value is not None]

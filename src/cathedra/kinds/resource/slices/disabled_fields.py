@@ -17,7 +17,7 @@ _LISTS: Final = ("ints", "bools", "strings", "versions")
 def enabled_slice_spec(
     spec: resource.ResourceSliceSpec, old: resource.ResourceSliceSpec | None, gates: FeatureGates
 ) -> resource.ResourceSliceSpec:
-    """The spec without what is not enabled."""
+    """Return the spec without disabled fields."""
     changes, per_device = _closed(old, gates)
     result = replace(spec, **changes) if changes else spec
     devices = result.devices

@@ -41,7 +41,7 @@ _NODES: Final = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDevi
 def validate_slice(
     new: resource.ResourceSlice, old: resource.ResourceSlice | None, context: RequestContext
 ) -> ErrorList:
-    """Return the errors of a slice; ``old`` is what it replaces."""
+    """Return the errors of a slice; ``old`` is its previous version."""
     errors = ErrorList()
     spec = new.spec
     validate_driver_name(errors, _SPEC.child("driver"), spec.driver)

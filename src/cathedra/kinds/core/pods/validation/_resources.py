@@ -205,7 +205,7 @@ class _Used:
         self._in_part: set[str] = set()
 
     def enter(self, errors: ErrorList, path: FieldPath, claim: core_v1.ResourceClaim) -> None:
-        """Enter the next use, and what is wrong with it."""
+        """Add the next use, and report its errors."""
         if claim.name in self._seen:
             errors.duplicate(path, claim.name)
             return

@@ -89,7 +89,7 @@ def _transitions(
     old: Sequence[core_v1.ContainerStatus],
     spec: core_v1.PodSpec,
 ) -> None:
-    """Require that a container that has ended for good stays so."""
+    """Require that a container that has ended finally stays ended."""
     # A container that is restarted leaves its terminated state, so the rule holds for the other policies only.
     if spec.restart_policy == "Always":
         return
