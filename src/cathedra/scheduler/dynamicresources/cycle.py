@@ -272,6 +272,37 @@ class ClaimCycle(msgspec.Struct):
         found = self.found(node)
         return None if found is None else (found.write(), found.resources)
 
+    def to_allocate(self, resources: frozenset[str]) -> Sequence[ResourceClaim]:
+        """Return the unallocated claims, with one for extended resources that devices must provide."""
+        special = [self.demand.claim(resources)] if self.demand is not None and resources else []
+        return self.narrowed([*self.unallocated, *special] if special else self.unallocated)
+
+    def batch(self, resources: frozenset[str], prepared: PreparedRequests) -> Batch | None:
+        """Return the results of all nodes; None if nodes are searched one by one."""
+        snapshot = self.batch_nodes
+        if snapshot is None or self.one_by_one:
+            return None
+        batch = self.batches.get(resources)
+        if batch is None:
+            batch = self.batches[resources] = Batch(prepared.among(snapshot.api_nodes()), snapshot)
+        return batch
+
+    def batch_of(
+        self, resources: frozenset[str], prepared: PreparedRequests, nodes: Sequence[NodeInfo]
+    ) -> tuple[Batch, Set[NodeInfo]] | None:
+        """Return the results of all nodes, and those of ``nodes`` on which the claims fit; None if nodes are searched
+        one by one."""
+        batch = self.batch(resources, prepared)
+        if batch is None:
+            return None
+        try:
+            return batch, batch.fitting(nodes)
+        except FatalError:
+            # One node fails the claims. The error counts only if the search reaches that node, so nodes are searched
+            # one by one.
+            self.one_by_one = True
+            return None
+
     def kinds(self, nodes: Sequence[NodeInfo]) -> list[int] | None:
         """Return for each of ``nodes``, on all of which the claims fit, a number that is equal for equal choices of
         sub-requests; None if it is not known."""

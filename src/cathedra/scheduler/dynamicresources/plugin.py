@@ -13,7 +13,7 @@ from functools import partial
 from itertools import filterfalse
 from typing import Any, Final
 
-from cathedra.allocation import Allocation, AllocationError, FatalError, NodeError, PreparedRequests
+from cathedra.allocation import Allocation, AllocationError, NodeError, PreparedRequests
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import AllocationResult, Device, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.api.status import StatusError
@@ -26,7 +26,6 @@ from cathedra.scheduler.dynamicresources.binding import BindingFailed, progress,
 from cathedra.scheduler.dynamicresources.claims import ClaimCache, Resolver, UnresolvedClaim
 from cathedra.scheduler.dynamicresources.cycle import (
     DEFAULT_TIMEOUTS,
-    Batch,
     ClaimCycle,
     FoundAllocations,
     GroupClaims,
@@ -262,7 +261,7 @@ class DynamicResources(
             return False
         cycle.batch_nodes = state.snapshot
         prepared = self._prepared(cycle, frozenset())
-        batch = None if prepared is None else self._batch(cycle, frozenset(), prepared)
+        batch = None if prepared is None else cycle.batch(frozenset(), prepared)
         return batch is not None and batch.none_fit
 
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
@@ -318,7 +317,7 @@ class DynamicResources(
             prepared = self._prepared(cycle, resources)
         except AllocationError:
             return frozenset()
-        asked = None if prepared is None else self._ask_many(cycle, resources, prepared, nodes)
+        asked = None if prepared is None else cycle.batch_of(resources, prepared, nodes)
         if asked is None:
             return frozenset()
         batch, fitting = asked
@@ -377,7 +376,7 @@ class DynamicResources(
             if prepared is None:
                 cycle.results[name] = FoundAllocations(tuple)
                 return None
-            asked = self._ask_many(cycle, resources, prepared, (node,))
+            asked = cycle.batch_of(resources, prepared, (node,))
             if asked is None:
                 answer = prepared.on(node.node)
             else:
@@ -388,7 +387,7 @@ class DynamicResources(
                     return None
                 answer = batch.refusal(name)
             if not isinstance(answer, Allocation) and cycle.supposed is not None:
-                claims = self._to_allocate(cycle, resources)
+                claims = cycle.to_allocate(resources)
                 answer = cycle.supposed.while_settling(self.devices, claims, cycle.attempt, node) or answer
         except NodeError as problem:
             return unresolvable(str(problem))
@@ -439,34 +438,6 @@ class DynamicResources(
         if special is not None:
             yield ClaimUse(special_claim(pod, ""), special, ())
 
-    @staticmethod
-    def _ask_many(
-        cycle: ClaimCycle, resources: frozenset[str], prepared: PreparedRequests, nodes: Sequence[NodeInfo]
-    ) -> tuple[Batch, Set[NodeInfo]] | None:
-        """Return the results of all nodes, and those of ``nodes`` on which the claims fit; None if nodes are searched
-        one by one."""
-        batch = DynamicResources._batch(cycle, resources, prepared)
-        if batch is None:
-            return None
-        try:
-            return batch, batch.fitting(nodes)
-        except FatalError:
-            # One node fails the claims. The error counts only if the search reaches that node, so nodes are searched
-            # one by one.
-            cycle.one_by_one = True
-            return None
-
-    @staticmethod
-    def _batch(cycle: ClaimCycle, resources: frozenset[str], prepared: PreparedRequests) -> Batch | None:
-        """Return the results of all nodes; None if nodes are searched one by one."""
-        snapshot = cycle.batch_nodes
-        if snapshot is None or cycle.one_by_one:
-            return None
-        batch = cycle.batches.get(resources)
-        if batch is None:
-            batch = cycle.batches[resources] = Batch(prepared.among(snapshot.api_nodes()), snapshot)
-        return batch
-
     def _timed_out(self, node: str) -> Status:
         is_error = self._gates.has(behaviours.FILTER_TIMEOUT_IS_ERROR)
         return error(f"node {node}: {_TEXT_TIMEOUT}") if is_error else unresolvable(_TEXT_TIMEOUT)
@@ -480,12 +451,7 @@ class DynamicResources(
 
     def _prepare(self, cycle: ClaimCycle, resources: frozenset[str]) -> PreparedRequests:
         ledger = cycle.supposed.ledger if cycle.supposed is not None else None
-        return self.devices.prepare(self._to_allocate(cycle, resources), cycle.allowance, ledger)
-
-    @staticmethod
-    def _to_allocate(cycle: ClaimCycle, resources: frozenset[str]) -> Sequence[ResourceClaim]:
-        special = [cycle.demand.claim(resources)] if cycle.demand is not None and resources else []
-        return cycle.narrowed([*cycle.unallocated, *special] if special else cycle.unallocated)
+        return self.devices.prepare(cycle.to_allocate(resources), cycle.allowance, ledger)
 
     # --- when no node will do
 
