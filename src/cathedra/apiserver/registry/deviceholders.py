@@ -50,6 +50,8 @@ SLICES: Final = GroupResource("resource.k8s.io", "resourceslices")
 
 _Pool = tuple[str, str]
 """Driver and name of a pool."""
+_Place = tuple[str, str, str]
+"""Driver, pool and name of a device."""
 _Counter = tuple[str, str]
 """Counter set and name of a counter."""
 _Results = tuple[DeviceRequestAllocationResult, ...]
@@ -75,6 +77,9 @@ class DeviceHolders:
         """Pool → device → key of a claim → what it holds of the device."""
         self._under_way: dict[str, _Results] = {}
         """By key of a claim: allocations that are put into the log and not settled yet, or that failed."""
+        self._taken: dict[_Place, dict[str, _Results]] = {}
+        """Device → key of a claim → what its allocation under way takes of the device. Dozens are under way while many
+        pods are bound."""
         self._published: dict[_Pool, dict[str, None]] = {}
         """The keys of the slices of each pool."""
         self._supplies: dict[_Pool, _Supply] = {}
@@ -95,8 +100,8 @@ class DeviceHolders:
             StatusError: 409, another claim holds one of its devices, or they are more than their pool has.
         """
         # No write of the claim is under way now. What is noted is of one that failed.
-        if self._under_way:
-            self._under_way.pop(key, None)
+        if key in self._under_way:
+            self._end(key)
         former = None if previous is None else previous.object.status.allocation
         latter = claim.status.allocation
         # Fast path: most writes of a claim leave its allocation as it is, and then share the object.
@@ -106,14 +111,14 @@ class DeviceHolders:
         if not held or _holding(former) == held:
             return ()
         for other in self._under_way.keys() - self._claims.under_way.keys():
-            del self._under_way[other]  # failed, and the claim was not written again
+            self._end(other)  # failed, and the claim was not written again
         by_pool: dict[_Pool, list[DeviceRequestAllocationResult]] = {}
         for one in held:
             by_pool.setdefault((one.driver, one.pool), []).append(one)
         for pool, own in by_pool.items():
             if problem := self._problem(key, pool, own):
                 raise conflict(CLAIMS, split_key(key)[1], problem)
-        self._under_way[key] = held
+        self._begin(key, held)
         return [_fence_of(pool) for pool in by_pool]
 
     def retire_if_vacant(self, pool: _Pool) -> None:
@@ -171,10 +176,8 @@ class DeviceHolders:
     def _others(self, key: str, pool: _Pool, device: str) -> dict[str, _Results]:
         """Return what claims other than ``key`` hold of a device, or will."""
         found = dict(self._held.get(pool, {}).get(device, {}))
-        place = (*pool, device)
-        for claim, results in self._under_way.items():
-            if parts := tuple([one for one in results if _place_of(one) == place]):
-                found[claim] = parts
+        if taken := self._taken.get((*pool, device)):
+            found |= taken
         found.pop(key, None)
         return found
 
@@ -194,8 +197,8 @@ class DeviceHolders:
         entry, previous = change.entry, change.previous
         key = entry.key
         # A later write of the claim may be under way soon, with which this note has nothing to do.
-        if self._under_way:
-            self._under_way.pop(key, None)
+        if key in self._under_way:
+            self._end(key)
         former = None if previous is None else previous.object.status.allocation
         latter = None if change.deleted else entry.object.status.allocation
         # Fast path: most changes of a claim are those of its other fields.
@@ -209,6 +212,21 @@ class DeviceHolders:
         self._enter(key, after)
         for one in before:
             self.retire_if_vacant((one.driver, one.pool))
+
+    def _begin(self, key: str, held: _Results) -> None:
+        """Note an allocation as under way."""
+        self._under_way[key] = held
+        for one in held:
+            taken = self._taken.setdefault(_place_of(one), {})
+            taken[key] = (*taken.get(key, ()), one)
+
+    def _end(self, key: str) -> None:
+        """Forget the allocation of a claim that is under way."""
+        for place in set(map(_place_of, self._under_way.pop(key))):
+            taken = self._taken[place]
+            del taken[key]
+            if not taken:
+                del self._taken[place]
 
     def _leave(self, key: str, pool: _Pool, device: str) -> None:
         devices = self._held.get(pool, {})
