@@ -382,7 +382,8 @@ def _fields_of_maps(empty: _EmptyObject, present: PresentFields, values: tuple[A
     inner = empty.in_metadata.of(metadata)
     if inner.flat is None:
         return None
-    keys = (*[tuple(metadata[index]) for index in inner.flat], *[tuple(values[index]) for index in present.flat])
+    maps = chain(map(metadata.__getitem__, inner.flat), map(values.__getitem__, present.flat))
+    keys = tuple(map(tuple, maps))
     few = sum(map(len, keys)) <= _FEW_KEYS and sum(map(len, chain.from_iterable(keys))) <= LONGEST_KEY
     return (_remembered_with_maps if few else _with_maps)(present, inner, keys)
 
