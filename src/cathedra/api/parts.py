@@ -350,13 +350,9 @@ class _KindReaders:
         ]
         if not fields and not texts:
             return _Outline(kind, None)
-        outlined = (
-            msgspec.defstruct(
-                kind.__name__, fields, bases=(kind,), frozen=True, kw_only=True, omit_defaults=True, gc=False
-            )
-            if fields
-            else kind
-        )
+        # Everything but ``kw_only``, which belongs to the fields, is inherited: another way of collecting garbage, for
+        # example, would be another layout in memory.
+        outlined = msgspec.defstruct(kind.__name__, fields, bases=(kind,), kw_only=True) if fields else kind
         return _Outline(outlined, self._completing(kind, texts, raw, inner, each))
 
     def _completing(

@@ -8,12 +8,14 @@ import pytest
 
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.decoding import DecodeError
-from cathedra.api.struct import to_dict
+from cathedra.api.parts import FEW, SharedParts
+from cathedra.api.struct import decode, encode, to_dict
 from cathedra.apiserver.custom.objects import (
     CustomObject,
     content,
     decode_custom,
     is_custom,
+    make_stored_type,
     make_type,
     normalized,
     with_content,
@@ -63,3 +65,15 @@ def test_what_is_unknown_in_a_body_is_named_also_in_its_metadata() -> None:
 def test_metadata_of_another_type_is_no_object() -> None:
     with pytest.raises(DecodeError, match=r"cannot unmarshal into Go value of type v1\.ObjectMeta"):
         decode_custom(thing(), {"metadata": "a"}, "1.37")
+
+
+@pytest.mark.parametrize("kind", [thing(), make_stored_type(thing(), "example.com/v1")])
+def test_objects_of_a_store_share_their_metadata_and_no_plain_values(kind: type[CustomObject]) -> None:
+    shared = SharedParts()
+    body = encode(with_content(kind, ObjectMeta(name="a", labels={"app": "a"}), {"spec": {"class": "x"}, "from": "y"}))
+    one, other = [shared.read(kind, body) for _ in range(FEW + 2)][-2:]
+    assert one == other == decode(kind, body)
+    assert type(one) is type(other) is kind
+    assert encode(one) == body
+    assert one.metadata.labels is other.metadata.labels
+    assert content(one)["spec"] is not content(other)["spec"]
