@@ -103,7 +103,7 @@ class WebSocketProtocol(asyncio.Protocol):
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Resume the application."""
+        """Resume the application, which waits to send."""
         self._writable.set()
 
     def data_received(self, data: bytes) -> None:

@@ -51,7 +51,7 @@ def controlled_pods(pods: Store[Pod], uid: str) -> list[Pod]:
 
 
 def controlled_undecodable(pods: Store[Pod], uid: str) -> Iterator[Pod]:
-    """What can be read of the pods that cannot be decoded and that the object with that UID controls."""
+    """Yield the readable parts of pods that cannot be decoded and that the object with that UID controls."""
     for what in pods.undecodable.values():
         rest, _ = rest_of(Pod, what)
         if rest is not None and uid in controller_uid(rest):

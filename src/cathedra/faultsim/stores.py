@@ -119,7 +119,7 @@ class DiskStore:
                 settled(StorageError("the server has died"))
 
     async def close(self) -> None:
-        """Settle pending writes."""
+        """Settle the writes that are pending."""
         if self._alive:
             self._sync()
         self._alive = False

@@ -114,7 +114,7 @@ class Strategy(Generic[T]):
     in another thread; it ends with `cathedra.offload.DeadlineExceeded` if that returns True."""
 
     def default(self, obj: T, context: RequestContext) -> T:
-        """Add the defaults."""
+        """Add the defaults of the kind."""
         return obj
 
     def default_change(self, obj: T, old: T, context: RequestContext) -> T:

@@ -63,7 +63,7 @@ class DefaultedStrategy(Strategy[T]):
         """Return a new or changed object without fields behind closed gates; the second is the stored object."""
 
     def default(self, obj: T, context: RequestContext) -> T:
-        """Add the defaults."""
+        """Add the defaults of the kind."""
         filled: T = self._default(obj)
         return filled
 
@@ -132,7 +132,7 @@ class StatusStrategy(Strategy[T]):
         self._rules = rules
 
     def default(self, obj: T, context: RequestContext) -> T:
-        """Add the defaults."""
+        """Add the defaults of the kind."""
         filled: T = self._default(obj)
         return filled
 

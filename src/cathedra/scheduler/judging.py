@@ -428,7 +428,7 @@ def device_error(text: str) -> Status:
 
 
 class SchedulerState(msgspec.Struct, frozen=True, eq=False):
-    """What a scheduler knows of a cluster."""
+    """State of a cluster in a scheduler."""
 
     cache: Cache
     nominations: Nominations

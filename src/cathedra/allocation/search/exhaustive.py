@@ -198,11 +198,11 @@ class ExhaustiveSearch:
         return None
 
     def give_back(self, amounts: Drawn, position: int) -> None:
-        """Undo `_draw`."""
+        """Return the amounts of `_draw` to the counters."""
         _add_drawn(self.consumed[self._pool_key(position)], amounts, -1)
 
     def release_counters(self, record: DeviceRecord, position: int) -> None:
-        """Undo `_charge`."""
+        """Release the counters charged by `_charge`."""
         _add_counters(self.consumed[self._pool_key(position)], record, -1)
         if self.features.compatibility_groups:
             for one in record.device.consumes_counters:

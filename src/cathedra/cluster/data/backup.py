@@ -307,7 +307,7 @@ def _set_aside(path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DamagedBatch:
-    """A damaged row."""
+    """A damaged row of a database."""
 
     revision: int
     problem: str

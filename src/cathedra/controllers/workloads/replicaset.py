@@ -36,7 +36,7 @@ _FORMS: Final = "forms-of-pods"
 
 
 class PodForm(NamedTuple):
-    """What the selector and the status of a replica set read of a pod. A thousand pods have a handful of forms."""
+    """Fields of a pod that the selector and the status of a replica set read. A thousand pods have a few forms."""
 
     labels: tuple[tuple[str, str], ...]
     active: bool

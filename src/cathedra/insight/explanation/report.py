@@ -88,7 +88,7 @@ class NodeGroup(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Cause(msgspec.Struct, frozen=True, rename="camel"):
-    """One obstacle."""
+    """One obstacle for a pod or claim."""
 
     kind: str
     """A word for programs, as «missing class», «allocated», «node taints»."""

@@ -123,7 +123,7 @@ class ContainerRecord(msgspec.Struct, frozen=True):
         ).unprobed()
 
     def unprobed(self) -> ContainerRecord:
-        """Begin its probes."""
+        """Begin the probes of the container."""
         container = self.container
         return replace(self, started=container.startup_probe is None, ready=container.readiness_probe is None)
 

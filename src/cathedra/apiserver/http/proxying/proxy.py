@@ -225,7 +225,7 @@ class Proxy:
 
     def _nodes(self) -> KubeletConnections:
         if self._connections is None:
-            # The import of aiohttp takes 100 ms, and few servers are asked for logs first.
+            # The import of aiohttp takes 100 ms, and the first request to few servers is for logs.
             from cathedra.apiserver.http.proxying.connections import KubeletConnections
 
             self._connections = KubeletConnections(self._tls)

@@ -62,7 +62,7 @@ class JobStrategy(GenerationStrategy[batch_v1.Job]):
         return replace(job, metadata=replace(job.metadata, labels=labels)) if shared or not job.metadata.labels else job
 
     def prepare_update(self, new: batch_v1.Job, old: batch_v1.Job, context: RequestContext) -> batch_v1.Job:
-        """Drop disabled fields."""
+        """Drop the fields of disabled gates."""
         return super().prepare_update(_enabled(new, old, context), old, context)
 
     def validate_create(self, obj: batch_v1.Job, context: RequestContext) -> ErrorList:

@@ -48,7 +48,7 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
     metadata_checks = 2
 
     def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
-        """Add the defaults."""
+        """Add the defaults of the kind."""
         # Only new pods lack a UID. Stored pods differ in their specs (nodes, tokens), and would push the specs of
         # workloads out of the memo.
         return default_pod(obj) if obj.metadata.uid else default_new_pod(obj)
@@ -104,7 +104,7 @@ class PodStatusStrategy(Strategy[core_v1.Pod]):
     reset_fields = ("spec", "metadata.deletionTimestamp", "metadata.ownerReferences")
 
     def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
-        """Add the defaults."""
+        """Add the defaults of the kind."""
         return default_pod(obj)
 
     def default_change(self, obj: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
@@ -135,7 +135,7 @@ class EphemeralContainersStrategy(Strategy[core_v1.Pod]):
     """The sub-resource for containers that are added to debug a running pod."""
 
     def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
-        """Add the defaults."""
+        """Add the defaults of the kind."""
         return default_pod(obj)
 
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
@@ -154,7 +154,7 @@ class ResizeStrategy(Strategy[core_v1.Pod]):
     """The sub-resource for other requests and limits of running containers."""
 
     def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
-        """Add the defaults."""
+        """Add the defaults of the kind."""
         return default_pod(obj)
 
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
