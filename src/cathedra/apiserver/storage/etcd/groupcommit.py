@@ -40,7 +40,8 @@ _MOST_UNDER_WAY: Final = 2
 """Groups under way. Writes that begin meanwhile gather, so that groups grow with the load."""
 _ENOUGH_UNDER_WAY: Final = 16
 """Writes under way beside which no further group is sent. Under load one large group then follows the other, which
-costs both ends a third less than two that overlap. A single client does not wait for the transaction of another."""
+costs 3 to 8 % less processor time than two that overlap. The price is latency: 48 clients or more that write without a
+pause wait for two transactions instead of one and a half."""
 _MOST_SEPARATE: Final = 16
 """Groups under way where writes of one resource do not share them, so that groups do not grow as much."""
 
