@@ -68,7 +68,7 @@ class Node:
             self,  # type: ignore[arg-type]  # as much of a manager as is asked
             SimpleNamespace(cache=cache),  # type: ignore[arg-type]  # as much of a manager as is asked
             clock=clock,
-            gates=FeatureGates.for_release("1.37", gates),
+            gates=FeatureGates.for_release("1.35", gates),  # the last release in which none of them is locked
             metrics=self.metrics,
         )
 
