@@ -22,7 +22,7 @@ from cathedra.kinds.resource.slices.counters import (
 from cathedra.releases import FeatureGates
 from tests.unit.kinds.objects import device, gates, resource_slice, texts
 
-OLD, NEW = gates("1.34"), gates("1.37")
+OLD, NEW = gates("1.34"), gates("1.37", DRAFractionalCapacityRange=True)
 
 
 def named(count: int) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def test_an_allocation_lists_at_most_two_sets_each_once() -> None:
 
 # Rules of request policies.
 
-GATES = {release: gates(release) for release in ("1.36", "1.37")}
+GATES = {"1.36": gates("1.36"), "1.37": NEW}
 
 
 def problems_of_capacity(value: str = "10", release: str = "1.37", **policy: Any) -> list[str]:
