@@ -212,13 +212,15 @@ def gate_overrides(text: str) -> dict[str, bool]:
 
 
 def gates_without_effect(release: str, gates: Mapping[str, bool]) -> list[str]:
-    """Return a line for each gate that was changed and switches nothing in Cathedra.
+    """Return a line for each gate that ``gates`` names and changes, and that switches nothing in Cathedra.
 
     Raises:
         UnknownGate: the release has no such gate, or it cannot be changed.
     """
     changed = FeatureGates.for_release(release, gates).without_effect()
-    return [f"the feature gate {gate} of Kubernetes {release} has no effect in Cathedra" for gate in changed]
+    # `AllAlpha` names none of the sixty gates that it changes.
+    named = [gate for gate in changed if gate in gates]
+    return [f"the feature gate {gate} of Kubernetes {release} has no effect in Cathedra" for gate in named]
 
 
 def _switches(option: str, text: str) -> dict[str, bool]:

@@ -134,12 +134,15 @@ class FeatureGates(Mapping[str, bool]):
         return FeatureGates({**self._enabled, **known}, self.release)
 
     def overrides(self) -> dict[str, bool]:
-        """The gates that are not at their release's default."""
-        return {gate: on for gate, on in self._enabled.items() if on is not _default(gate, self.release)}
+        """Return the gates that switch something in Cathedra and are not at their release's default."""
+        return {gate: on for gate, on in self._changed() if gate in HISTORY}
 
     def without_effect(self) -> list[str]:
-        """Names of the gates that are not at their default, and that switch nothing in Cathedra."""
-        return sorted(self.overrides().keys() & OTHERS.keys())
+        """Return the names of the gates that are not at their default and switch nothing in Cathedra."""
+        return sorted(gate for gate, _ in self._changed() if gate in OTHERS)
+
+    def _changed(self) -> Iterator[tuple[str, bool]]:
+        return ((gate, on) for gate, on in self._enabled.items() if on is not _default(gate, self.release))
 
     @property
     def admin_access(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cathedra.cli.configuration import DriverPlace, driver_place, reserved_resources
+from cathedra.cli.configuration import DriverPlace, driver_place, gates_without_effect, reserved_resources
 from cathedra.cluster.config import InvalidOption
 
 
@@ -77,3 +77,19 @@ def test_the_only_node_of_a_cluster_needs_no_name(tmp_path: Path) -> None:
 def test_a_driver_elsewhere_needs_a_node() -> None:
     with pytest.raises(InvalidOption, match=r"--node-name or \$NODE_NAME is needed"):
         placed({}, kubeconfig=Path("/config"))
+
+
+@pytest.mark.parametrize(
+    ("gates", "named"),
+    [
+        ({"MemoryQoS": False, "DRADerivedAttributes": True}, ["MemoryQoS"]),
+        ({"MemoryQoS": True}, []),
+        ({"AllAlpha": True}, []),
+    ],
+    ids=["a changed gate", "a gate at its default", "a whole stage"],
+)
+def test_gates_that_are_named_and_changed_without_an_effect_are_reported(
+    gates: dict[str, bool], named: list[str]
+) -> None:
+    lines = [f"the feature gate {gate} of Kubernetes 1.37 has no effect in Cathedra" for gate in named]
+    assert gates_without_effect("1.37", gates) == lines
