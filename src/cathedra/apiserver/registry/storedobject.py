@@ -33,27 +33,30 @@ def split_key(key: str) -> tuple[str, str]:
 
 
 class EncodedForms:
-    """Objects that were encoded for readers, the oldest first. Only the forms of the last ones are kept."""
+    """Forms of objects that were encoded for readers, the oldest first. Only the last ones are kept.
+
+    The objects themselves are not held: one with 2 MB of JSON can take 36 MiB, and that of a dry run is in no table.
+    """
 
     def __init__(self, limit: int) -> None:
-        """``limit``: bytes of JSON."""
+        """``limit``: bytes of forms."""
         self._limit = limit
-        self._entries: deque[tuple[StoredObject, int]] = deque()
+        self._entries: deque[tuple[dict[type, bytes], int]] = deque()
         self._bytes = 0
 
-    def add(self, entry: StoredObject, size: int) -> None:
-        """Enter an object that was encoded in ``size`` bytes. The oldest ones lose their forms if there are too many
-        bytes."""
-        self._entries.append((entry, size))
+    def add(self, forms: dict[type, bytes], size: int) -> None:
+        """Enter the forms of an object, of which one was encoded in ``size`` bytes. The oldest ones are emptied if
+        there are too many bytes."""
+        self._entries.append((forms, size))
         self._bytes += size
         while self._bytes > self._limit and len(self._entries) > 1:
             oldest, length = self._entries.popleft()
             self._bytes -= length
-            oldest.forget_forms()
+            oldest.clear()
 
 
 ENCODED_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of JSON that are kept for readers, beside that of recent writes: 20,000 pods. Encoding one takes 10 µs."""
+"""Bytes of forms that are kept for readers, beside those of recent writes: 20,000 pods. Encoding one takes 10 µs."""
 _ENCODED: Final = EncodedForms(ENCODED_BYTES)
 
 
@@ -115,7 +118,7 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
         if found is None:
             found = self._bodies[version.type] = encode(self.view(version))
             self.size = self.size or len(found)
-            _ENCODED.add(self, len(found))
+            _ENCODED.add(self._bodies, len(found))
             # The encoder keeps its buffer at the size of the largest body. One object of a megabyte would hold that
             # memory for good.
             forget_large(len(found))
@@ -142,7 +145,10 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
             if found is self._bodies.get(version.type):
                 self._plain = version.type
             else:
-                self._shown = {**(self._shown or {}), version.type: found}
+                if self._shown is None:
+                    self._shown = {}
+                self._shown[version.type] = found
+                _ENCODED.add(self._shown, len(found))
         return found
 
     def message(self, version: VersionDefinition) -> bytes:
@@ -152,6 +158,7 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
         found = self._messages.get(version.type)
         if found is None:
             found = self._messages[version.type] = encode_message(self.view(version))
+            _ENCODED.add(self._messages, len(found))
         return found
 
     def seen(self, kind: type) -> StoredObject | None:
