@@ -328,7 +328,7 @@ async def adopt_pods(
     could_own: Callable[[Pod], bool] | None = None,
     finalizer: str = "",
 ) -> None:
-    """The first part of `claim_pods`."""
+    """Adopt the selected pods that no other object controls. The parameters are those of `claim_pods`."""
     metadata = owner.metadata
     for pod in _orphans(pods, metadata.namespace, selector) if selector is not None else ():
         if (
@@ -348,7 +348,7 @@ async def release_pods(
     could_own: Callable[[Pod], bool] | None = None,
     finalizer: str = "",
 ) -> None:
-    """The second part of `claim_pods`."""
+    """Release the pods that are not selected. The parameters are those of `claim_pods`."""
     for pod in _unselected(pods.by_index(BY_CONTROLLER, owner.metadata.uid), selector, could_own):
         await control.release(owner, pod, finalizer)
 
