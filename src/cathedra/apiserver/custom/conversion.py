@@ -73,7 +73,7 @@ class WebhookConversion:
             given = [(stored_version(type(entry.object)), entry.object) for entry in missing]
             for entry, (metadata, values) in zip(missing, await self._converted(given, api_version), strict=True):
                 obj = normalized(with_content(kind, metadata, values))
-                entry.keep_seen(kind, StoredObject(entry.key, obj, entry.revision))
+                entry.keep_seen(kind, StoredObject(entry.key, obj, entry.revision, encoded=entry.encoded))
         return [found for entry in entries if (found := entry.seen(kind)) is not None]
 
     async def stored(self, obj: CustomObject, api_version: str) -> CustomObject:

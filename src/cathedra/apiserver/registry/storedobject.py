@@ -23,7 +23,7 @@ from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.kinds.definition import VersionDefinition
 from cathedra.remembering import forget_large
 
-__all__ = ["StoredObject", "split_key"]
+__all__ = ["EncodedForms", "StoredObject", "split_key"]
 
 
 def split_key(key: str) -> tuple[str, str]:
@@ -32,13 +32,17 @@ def split_key(key: str) -> tuple[str, str]:
     return namespace, name
 
 
-class EncodedForms:
-    """Forms of objects that were encoded for readers, the oldest first. Only the last ones are kept.
+ENCODED_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of forms that are kept for readers, beside those of recent writes: 20,000 pods. Encoding one takes 10 µs."""
 
-    The objects themselves are not held: one with 2 MB of JSON can take 36 MiB, and that of a dry run is in no table.
+
+class EncodedForms:
+    """Forms of a server's objects that were encoded for readers, the oldest first. Only the last ones are kept.
+
+    The objects themselves are not held: one with 2 MB of JSON can take 36 MiB.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int = ENCODED_BYTES) -> None:
         """``limit``: bytes of forms."""
         self._limit = limit
         self._entries: deque[tuple[dict[type, bytes], int]] = deque()
@@ -53,11 +57,6 @@ class EncodedForms:
             oldest, length = self._entries.popleft()
             self._bytes -= length
             oldest.clear()
-
-
-ENCODED_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of forms that are kept for readers, beside those of recent writes: 20,000 pods. Encoding one takes 10 µs."""
-_ENCODED: Final = EncodedForms(ENCODED_BYTES)
 
 
 class StoredObject(msgspec.Struct, eq=False, gc=False):
@@ -85,6 +84,8 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
     """Until it is decoded: the last state before it that was."""
     size: int = 0
     """Bytes of the JSON that was encoded first; 0 if none was."""
+    encoded: EncodedForms | None = None
+    """Those of the object's table, which bound what readers encode. None if it is in no table: its forms go with it."""
 
     @staticmethod
     def unread(key: str, revision: int, kind: type, body: bytes, previous: StoredObject | None) -> StoredObject:
@@ -118,7 +119,7 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
         if found is None:
             found = self._bodies[version.type] = encode(self.view(version))
             self.size = self.size or len(found)
-            _ENCODED.add(self._bodies, len(found))
+            self._count(self._bodies, len(found))
             # The encoder keeps its buffer at the size of the largest body. One object of a megabyte would hold that
             # memory for good.
             forget_large(len(found))
@@ -148,7 +149,7 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
                 if self._shown is None:
                     self._shown = {}
                 self._shown[version.type] = found
-                _ENCODED.add(self._shown, len(found))
+                self._count(self._shown, len(found))
         return found
 
     def message(self, version: VersionDefinition) -> bytes:
@@ -158,8 +159,13 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
         found = self._messages.get(version.type)
         if found is None:
             found = self._messages[version.type] = encode_message(self.view(version))
-            _ENCODED.add(self._messages, len(found))
+            self._count(self._messages, len(found))
         return found
+
+    def _count(self, forms: dict[type, bytes], size: int) -> None:
+        """Count a form of ``size`` bytes that was encoded for a reader."""
+        if self.encoded is not None:
+            self.encoded.add(forms, size)
 
     def seen(self, kind: type) -> StoredObject | None:
         """Return the same state in another version, if it was kept: a webhook converts it once."""

@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.apiserver.registry.selection import Selection, getter
-from cathedra.apiserver.registry.storedobject import StoredObject, split_key
+from cathedra.apiserver.registry.storedobject import EncodedForms, StoredObject, split_key
 from cathedra.apiserver.registry.watching import StoredChange, Watcher, Watchers
 from cathedra.kinds.definition import AnyDefinition
 
@@ -46,7 +46,9 @@ class Table:
         *,
         history_limit: int = HISTORY_LIMIT,
         stored_under: str = "",
+        encoded: EncodedForms | None = None,
     ) -> None:
+        """``encoded``: what bounds the forms that readers encode; without it, these are kept with their objects."""
         self.definition = definition
         self.stored_under = stored_under
         """Prefix of the keys in the store."""
@@ -58,6 +60,7 @@ class Table:
         It is called in the same turn in which the write is put into the log, and raises the refusal. It returns the
         fences of the write: keys in the store that another server writes with each object that would have to be
         compared too (`FencedStorage`)."""
+        self._encoded = encoded
         self._entries: dict[str, StoredObject] = {}
         self.get = self._entries.get
         """Return the object of a key; None if there is none. The bound method of the dictionary, since a write calls it
@@ -162,6 +165,7 @@ class Table:
                 self.created += 1
             else:
                 self.changed += 1
+            entry.encoded = self._encoded
             self._entries[key] = entry
         history = self._history
         history.append(change)
@@ -263,6 +267,8 @@ class Table:
 
     def load(self, entries: dict[str, StoredObject]) -> None:
         """Set the objects, without events."""
+        for entry in entries.values():
+            entry.encoded = self._encoded
         self._entries = entries
         self.get = entries.get
         self._keys = SortedKeys(entries)

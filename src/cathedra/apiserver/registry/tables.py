@@ -15,7 +15,7 @@ from cathedra.api.parts import SharedParts
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import decode, encode
 from cathedra.apiserver.registry.layout import Decode, Layout
-from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.registry.storedobject import EncodedForms, StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.protocol import PastWrite, Record, StorageError, StoreContent, Write
@@ -29,6 +29,7 @@ class Tables:
 
     def __init__(self, definitions: Iterable[AnyDefinition], layout: Layout) -> None:
         self.layout = layout
+        self._encoded = EncodedForms()
         self._tables: dict[GroupResource, Table] = {}
         # The bound method of the dictionary: a method here would cost one more call in every request.
         self.get = self._tables.get
@@ -41,7 +42,7 @@ class Tables:
         for definition in definitions:
             # A kind that is served in two groups has one table. Two would show different objects under the two names.
             if definition.stored_as is None:
-                self._enter(Table(definition, stored_under=self._prefix(definition)))
+                self._enter(Table(definition, stored_under=self._prefix(definition), encoded=self._encoded))
 
     def __iter__(self) -> Iterator[Table]:
         return iter(self._tables.values())
@@ -53,7 +54,7 @@ class Tables:
             StorageError: an object that the store holds of it cannot be read.
         """
         prefix = self._prefix(definition)
-        table = Table(definition, floor=floor, stored_under=prefix)
+        table = Table(definition, floor=floor, stored_under=prefix, encoded=self._encoded)
         claimed = [record for key, record in self._unclaimed.items() if key.startswith(prefix)]
         # Nothing is removed from the unclaimed records before all were read: if one fails, the definition can be
         # corrected and tried again.

@@ -12,7 +12,7 @@ from cathedra.api.resource import ResourceSlice
 from cathedra.api.struct import from_dict, replace
 from cathedra.apiserver.registry import table as tables
 from cathedra.apiserver.registry.selection import Selection
-from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.registry.storedobject import EncodedForms, StoredObject
 from cathedra.apiserver.registry.table import SortedKeys, Table, TooOld
 from cathedra.apiserver.registry.watching import Seen, StoredChange, Watcher
 from tests.unit.kinds.objects import definition_of, pod
@@ -48,6 +48,20 @@ def test_some_changes_are_kept_however_large_they_are(monkeypatch: pytest.Monkey
     for revision in range(1, 101):
         change(table, revision, size=1000)
     assert table.floor == 100 - tables.HISTORY_LEAST
+
+
+def test_tables_that_share_a_bound_keep_the_forms_that_were_last_encoded_for_readers() -> None:
+    (version,) = PODS.versions
+    encoded = EncodedForms(300)
+    loaded, written = Table(PODS, encoded=encoded), Table(PODS, encoded=encoded)
+    loaded.load({"n/a": StoredObject("n/a", pod(metadata={"name": "a", "labels": {"l": "x"}}), 1)})
+    for name in "bc":
+        obj = pod(metadata={"name": name, "labels": {"l": "x"}})
+        written.apply(StoredChange(2, StoredObject(f"n/{name}", obj, 2), None))
+    entries = [*loaded.entries(), *written.entries()]
+    sizes = [len(entry.body(version)) for entry in entries]
+    assert 2 * max(sizes) < 300 < sum(sizes)
+    assert [entry.body_in(version.type) is not None for entry in entries] == [False, True, True]
 
 
 def test_objects_of_changes_that_the_history_dropped_have_no_json(monkeypatch: pytest.MonkeyPatch) -> None:
