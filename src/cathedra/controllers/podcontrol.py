@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any, Final, TypeVar
 
@@ -301,56 +302,41 @@ def selects_labels(selector: LabelSelector | None, labels: Mapping[str, str]) ->
         return False
 
 
-async def claim_pods(
-    control: PodControl,
-    pods: Store[Pod],
-    owner: KubeObject,
-    selector: LabelSelector | None,
-    *,
-    could_own: Callable[[Pod], bool] | None = None,
-    finalizer: str = "",
-) -> None:
-    """Adopt the selected pods that no other object has, release those that are not selected any longer.
+@dataclass(frozen=True, slots=True)
+class PodControllerRefManager:
+    """Adopts and releases the pods of one owner, in the name of Kubernetes' type for it (controller_ref_manager.go)."""
 
-    A pod of which ``could_own`` returns False is treated as not selected. ``finalizer`` comes with adoption and goes
-    with release.
-    """
-    await adopt_pods(control, pods, owner, selector, could_own=could_own, finalizer=finalizer)
-    await release_pods(control, pods, owner, selector, could_own=could_own, finalizer=finalizer)
+    control: PodControl
+    pods: Store[Pod]
+    owner: KubeObject
+    selector: LabelSelector | None
+    could_own: Callable[[Pod], bool] | None = None
+    """A pod of which it returns False is treated as not selected."""
+    finalizer: str = ""
+    """It is added to a pod with its adoption, and removed with its release."""
 
+    async def claim(self) -> None:
+        """Adopt the selected pods that no other object controls, then release those that are not selected."""
+        await self.adopt()
+        await self.release()
 
-async def adopt_pods(
-    control: PodControl,
-    pods: Store[Pod],
-    owner: KubeObject,
-    selector: LabelSelector | None,
-    *,
-    could_own: Callable[[Pod], bool] | None = None,
-    finalizer: str = "",
-) -> None:
-    """Adopt the selected pods that no other object controls. The parameters are those of `claim_pods`."""
-    metadata = owner.metadata
-    for pod in _orphans(pods, metadata.namespace, selector) if selector is not None else ():
-        if (
-            pod.metadata.deletion_timestamp is None
-            and selects(selector, pod.metadata.labels)
-            and (could_own is None or could_own(pod))
-        ):
-            await control.adopt(owner, pod, finalizer)
+    async def adopt(self) -> None:
+        """Adopt the selected pods that no other object controls."""
+        if self.selector is None:
+            return
+        for pod in _orphans(self.pods, self.owner.metadata.namespace, self.selector):
+            if (
+                pod.metadata.deletion_timestamp is None
+                and selects(self.selector, pod.metadata.labels)
+                and (self.could_own is None or self.could_own(pod))
+            ):
+                await self.control.adopt(self.owner, pod, self.finalizer)
 
-
-async def release_pods(
-    control: PodControl,
-    pods: Store[Pod],
-    owner: KubeObject,
-    selector: LabelSelector | None,
-    *,
-    could_own: Callable[[Pod], bool] | None = None,
-    finalizer: str = "",
-) -> None:
-    """Release the pods that are not selected. The parameters are those of `claim_pods`."""
-    for pod in _unselected(pods.by_index(BY_CONTROLLER, owner.metadata.uid), selector, could_own):
-        await control.release(owner, pod, finalizer)
+    async def release(self) -> None:
+        """Release the owner's pods that are not selected."""
+        own = self.pods.by_index(BY_CONTROLLER, self.owner.metadata.uid)
+        for pod in _unselected(own, self.selector, self.could_own):
+            await self.control.release(self.owner, pod, self.finalizer)
 
 
 def _unselected(

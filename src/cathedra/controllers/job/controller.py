@@ -41,8 +41,8 @@ from cathedra.controllers.podcontrol import (
     BY_CONTROLLER,
     ORPHANS,
     PodControl,
+    PodControllerRefManager,
     attempt_all,
-    claim_pods,
     controlled_pods,
     least_done_first,
     orphan_places,
@@ -198,7 +198,9 @@ class JobController:
             # The event of what was written last is still to come, and brings the job here again.
             return 1.0
         if job.metadata.deletion_timestamp is None and not outcomes.has_finished(job):
-            await claim_pods(self._control, self._pods.store, job, job.spec.selector, finalizer=TRACKING)
+            await PodControllerRefManager(
+                self._control, self._pods.store, job, job.spec.selector, finalizer=TRACKING
+            ).claim()
             if not self._expected_pods.met(job.metadata.uid):
                 return 1.0
         return await _Sync(self, job).run()

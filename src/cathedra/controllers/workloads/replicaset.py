@@ -14,10 +14,9 @@ from cathedra.client.transport import ResourceRef
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.podcontrol import (
     BY_CONTROLLER,
-    adopt_pods,
+    PodControllerRefManager,
     controlled_undecodable,
     pod_from_template,
-    release_pods,
     selects_labels,
     surplus_first,
 )
@@ -72,9 +71,10 @@ class _ReplicasController(WorkloadController[T]):
     async def claim(self, obj: T) -> None:
         """Adopt and release pods. All pods are examined only if some are not selected."""
         selector, pods = self.selector(obj), self.pods.store
-        await adopt_pods(self.control, pods, obj, selector)
+        own = PodControllerRefManager(self.control, pods, obj, selector)
+        await own.adopt()
         if not all(selects_labels(selector, dict(form.labels)) for form in pods.tally(_FORMS, obj.metadata.uid)):
-            await release_pods(self.control, pods, obj, selector)
+            await own.release()
 
     async def sync(self, obj: T) -> float | None:
         """Create or delete the difference, then write the status."""

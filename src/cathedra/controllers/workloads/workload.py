@@ -20,8 +20,8 @@ from cathedra.controllers.podcontrol import (
     BY_CONTROLLER,
     ORPHANS,
     PodControl,
+    PodControllerRefManager,
     PodEventTexts,
-    claim_pods,
     controlled_pods,
     orphan_places,
     same_orphan_places,
@@ -78,7 +78,9 @@ class WorkloadController(Generic[T]):
 
     async def claim(self, obj: T) -> None:
         """Adopt and release pods."""
-        await claim_pods(self.control, self.pods.store, obj, self.selector(obj), could_own=self.membership(obj))
+        await PodControllerRefManager(
+            self.control, self.pods.store, obj, self.selector(obj), could_own=self.membership(obj)
+        ).claim()
 
     async def sync(self, obj: T) -> float | None:
         """Bring one object a step further. Return the seconds after which it is reconciled again."""
