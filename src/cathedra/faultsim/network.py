@@ -34,7 +34,7 @@ class Witness(Protocol):
     def acknowledged(self, call: APICall, result: Any) -> None:
         """A part has received the result of a write."""
 
-    def refused(self, part: str, call: APICall, error: StatusError) -> None:
+    def refused(self, call: APICall, error: StatusError) -> None:
         """A server has refused a call."""
 
     def watched(self, stream: ObservedWatch, event: WatchEvent[Any]) -> None:
@@ -240,7 +240,7 @@ class Link:
         except StatusError as error:
             if not life.up:
                 raise ConnectionError("the server has died") from error
-            self._network.witness.refused(self.part, call, error)
+            self._network.witness.refused(call, error)
             raise
         if not life.up:
             raise ConnectionError("the server has died")

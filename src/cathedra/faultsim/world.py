@@ -203,7 +203,7 @@ class FaultedCluster:
         """A part received the answer to a write."""
         self._check("acknowledged", call, result)
 
-    def refused(self, part: str, call: APICall, error: StatusError) -> None:
+    def refused(self, call: APICall, error: StatusError) -> None:
         """A server refused a call of a part."""
         if lost_allocation(call, error):
             self.network.met[LOST_ALLOCATIONS] = self.network.met.get(LOST_ALLOCATIONS, 0) + 1

@@ -321,7 +321,7 @@ def _tag_of(value: Any) -> str:
 def _plain(text: str) -> Any:
     """Resolve a plain scalar."""
     if text in _WORDS:
-        return _finite(_WORDS[text], text)
+        return _finite(_WORDS[text])
     if text[0] not in _NUMBER_STARTS:
         return text
     digits = text if text[0] == "." else text.replace("_", "")
@@ -338,7 +338,7 @@ def _plain(text: str) -> Any:
     return int(fraction) if fraction.is_integer() and abs(fraction) < 1e21 else fraction
 
 
-def _finite(value: Any, text: str) -> Any:
+def _finite(value: Any) -> Any:
     if isinstance(value, float):
         shown = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
         raise DecodeError(f"json: unsupported value: {shown}")

@@ -102,14 +102,14 @@ def _charged(budget: PodDisruptionBudget, pod: Pod, now: Time) -> PodDisruptionB
     name, status = budget.metadata.name, budget.status
     # The numbers in the status are those of an older selector or minimum.
     if status.observed_generation < budget.metadata.generation:
-        raise _refused(f"The disruption budget {name} is still being processed by the server.", budget, 10)
+        raise _refused(f"The disruption budget {name} is still being processed by the server.", 10)
     failed = find_condition(status.conditions, "DisruptionAllowed")
     if status.disruptions_allowed <= 0 and failed is not None and failed.reason == "SyncFailed":
         text = f"The disruption budget {name} does not allow evicting pods currently because it failed sync: "
-        raise _refused(f"{text}{failed.message}", budget, 0)
+        raise _refused(f"{text}{failed.message}", 0)
     if status.disruptions_allowed <= 0:
         text = f"The disruption budget {name} needs {status.desired_healthy} healthy pods and has "
-        raise _refused(f"{text}{status.current_healthy} currently", budget, 0)
+        raise _refused(f"{text}{status.current_healthy} currently", 0)
     disrupted = {**status.disrupted_pods, pod.metadata.name: now}
     return replace(
         budget, status=replace(status, disruptions_allowed=status.disruptions_allowed - 1, disrupted_pods=disrupted)
@@ -140,7 +140,7 @@ def _budgets(server: ServerContext, pod: Pod) -> list[PodDisruptionBudget]:
     return found
 
 
-def _refused(why: str, budget: PodDisruptionBudget, retry_after: int) -> StatusError:
+def _refused(why: str, retry_after: int) -> StatusError:
     cause = StatusCause(reason="DisruptionBudget", message=why)
     details = StatusDetails(causes=(cause,), retry_after_seconds=retry_after)
     return failure(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.", details)

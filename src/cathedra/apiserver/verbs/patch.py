@@ -225,8 +225,8 @@ def _applied(patch_type: PatchType, before: Any, body: Any, shape: Shape) -> Any
     if patch_type is PatchType.JSON:
         try:
             return json_patch(before, body)
-        except JSONPatchError as error:
-            raise _unprocessable(error) from None
+        except JSONPatchError:
+            raise _unprocessable() from None
     if patch_type is PatchType.STRATEGIC:
         try:
             return strategic_patch(before, body, shape)
@@ -401,9 +401,9 @@ def _unmergeable(error: StrategicPatchError) -> StatusError:
     if isinstance(error, PatchFormatError):
         return bad_request(str(error))
     if isinstance(error, ListOfListsError):
-        return _unprocessable(error)
+        return _unprocessable()
     return failure(500, "", str(error))
 
 
-def _unprocessable(error: Exception | None) -> StatusError:
+def _unprocessable() -> StatusError:
     return failure(422, "Invalid", "the server rejected our request due to an error in our request", StatusDetails())

@@ -509,11 +509,11 @@ class _Writer:
             loop = f"for {first}, {self.fresh(scope, node.var2)} in _pairs({over})"
         else:
             loop = f"for {first} in _range({over})"
-        code = self.loop(node, loop, first)
+        code = self.loop(node, loop)
         self.names.pop()
         return code
 
-    def loop(self, node: Comprehension, loop: str, first: str) -> str:
+    def loop(self, node: Comprehension, loop: str) -> str:
         step = node.step
         assert isinstance(step, CallExpr)
         if node.macro in ("all", "exists"):

@@ -213,7 +213,7 @@ class DeviceTaintEvictionController:
             self._refresh_rules(eviction)
         if wait > 0:
             return wait
-        await self._evict(pod, key, eviction)
+        await self._evict(pod, eviction)
         return None
 
     def _unschedule(self, key: TaintKey) -> bool:
@@ -249,7 +249,7 @@ class DeviceTaintEvictionController:
                 continue
             yield claim
 
-    async def _evict(self, pod: Pod, key: TaintKey, eviction: EvictionTime) -> None:
+    async def _evict(self, pod: Pod, eviction: EvictionTime) -> None:
         self._recorder.record(pod, "Normal", "DeviceTaintManagerEviction", "Marking for deletion")
         message = "Device Taint manager: deleting due to NoExecute taint"
         if await evict(self._client, self._clock, pod, "DeletionByDeviceTaintManager", message):

@@ -142,7 +142,7 @@ class DeploymentController:
                 newest = await self._keep_up(deployment, newest, old)
             await self._resize(deployment, newest, old)
             if deployment.spec.paused:
-                await self._clean_up(deployment, newest, old)
+                await self._clean_up(deployment, old)
             if not self._expectations.met(deployment.metadata.uid):
                 return 0.1
             return await self._write(deployment, numbers(deployment, sets, newest, now))
@@ -196,7 +196,7 @@ class DeploymentController:
         if known is None:
             return newest
         if not await self._rolling_update(deployment, newest, old) and self._is_complete(deployment):
-            await self._clean_up(deployment, newest, old)
+            await self._clean_up(deployment, old)
         return None
 
     async def _recreate(
@@ -214,7 +214,7 @@ class DeploymentController:
             return newest
         await self._scale(deployment, newest, replicas_of(deployment))
         if self._is_complete(deployment):
-            await self._clean_up(deployment, newest, old)
+            await self._clean_up(deployment, old)
         return None
 
     def _is_complete(self, deployment: Deployment) -> bool:
@@ -362,7 +362,7 @@ class DeploymentController:
         message = f"Scaled {direction} replica set {replica_set.metadata.name} from {before} to {after}"
         self._recorder.record(deployment, "Normal", "ScalingReplicaSet", message)
 
-    async def _clean_up(self, deployment: Deployment, newest: ReplicaSet | None, old: list[ReplicaSet]) -> None:
+    async def _clean_up(self, deployment: Deployment, old: list[ReplicaSet]) -> None:
         """Delete versions beyond the history limit."""
         limit = 10 if deployment.spec.revision_history_limit is None else deployment.spec.revision_history_limit
         alive = [replica_set for replica_set in old if replica_set.metadata.deletion_timestamp is None]

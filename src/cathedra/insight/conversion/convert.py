@@ -136,7 +136,7 @@ class VersionChange:
         if not self.changes:
             return text
         # Positions are those before an edit, so edits of overlapping ranges need two passes.
-        first = edited(text, [edit for one in documents for edit in self._capacities(text, one)])
+        first = edited(text, [edit for one in documents for edit in self._capacities(one)])
         if first != text:
             documents = documents_of(name, first)
         made_text = edited(first, [edit for one in documents for edit in self._edits(first, one)])
@@ -176,7 +176,7 @@ class VersionChange:
                     yield part
                 seen.add(id(part.node))
 
-    def _capacities(self, text: str, document: SourceDocument) -> Iterator[TextEdit]:
+    def _capacities(self, document: SourceDocument) -> Iterator[TextEdit]:
         """v1alpha3 has bare quantities as capacities."""
         for part in self._parts(document):
             if part.gvk.version != "v1alpha3" or part.gvk.kind != "ResourceSlice":

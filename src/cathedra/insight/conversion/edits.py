@@ -112,7 +112,7 @@ def add_entry(text: str, node: YAMLNode, name: str, block: Sequence[str], flow: 
     """Add an entry at the end of a mapping: ``block`` are the lines of its value, ``flow`` the same in flow style."""
     if node.is_flow:
         last = _end_of(text, *node.entries[-1]) if node.entries else node.start + 1
-        return TextEdit(last, last, f"{', ' if node.entries else ''}{_spelled(text, node, name)}: {flow}")
+        return TextEdit(last, last, f"{', ' if node.entries else ''}{_spelled(node, name)}: {flow}")
     lines = _Block(text, node)
     added = f"{lines.margin}{name}:{lines.newline}" + "".join(f"{lines.margin}{one}{lines.newline}" for one in block)
     return lines.replaced("".join([*(lines.entry(one) for one, _ in node.entries), added]))
@@ -212,7 +212,7 @@ def _loose(lines: _Block, key: YAMLNode, inner: YAMLNode) -> str:
         by = inner.entries[0][0].start - begin - len(lines.margin)
         return "".join(before) + "".join(note) + lines.indented("".join(below), -by)
     text = lines._text
-    made = [f"{lines.margin}{one}{lines.newline}" for one in _COMMENT.findall(_gaps(text, key, inner))]
+    made = [f"{lines.margin}{one}{lines.newline}" for one in _COMMENT.findall(_gaps(text, inner))]
     for one, value in inner.entries:
         made.append(f"{lines.margin}{text[one.start : _end_of(text, one, value)]}{lines.newline}")
     tail = text[inner.end : lines._bounds[id(key)][1]]
@@ -220,7 +220,7 @@ def _loose(lines: _Block, key: YAMLNode, inner: YAMLNode) -> str:
     return "".join(before) + "".join(made)
 
 
-def _gaps(text: str, key: YAMLNode, inner: YAMLNode) -> str:
+def _gaps(text: str, inner: YAMLNode) -> str:
     """Return the texts between the entries of a mapping in flow style."""
     at, found = inner.start, []
     for one, value in inner.entries:
@@ -229,7 +229,7 @@ def _gaps(text: str, key: YAMLNode, inner: YAMLNode) -> str:
     return "\n".join([*found, text[at : inner.end]]) if inner.kind == "mapping" else ""
 
 
-def _spelled(text: str, node: YAMLNode, name: str) -> str:
+def _spelled(node: YAMLNode, name: str) -> str:
     """A key as the others of the mapping are written: JSON has them in quotes."""
     quoted = any(key.style == '"' for key, _ in node.entries)
     return f'"{name}"' if quoted else name
@@ -237,14 +237,14 @@ def _spelled(text: str, node: YAMLNode, name: str) -> str:
 
 def _wrap_flow(text: str, node: YAMLNode, moved: list[tuple[YAMLNode, YAMLNode]], name: str) -> Iterator[TextEdit]:
     places = [number for number, entry in enumerate(node.entries) if entry in moved]
-    head = f"{_spelled(text, node, name)}: {{"
+    head = f"{_spelled(node, name)}: {{"
     # The moved entries are adjacent: two insertions suffice, and comments between them stay.
     if places[-1] - places[0] == len(places) - 1:
         end = _end_of(text, *moved[-1])
         yield TextEdit(moved[0][0].start, moved[0][0].start, head)
         yield TextEdit(end, end, "}")
         return
-    if "#" in _gaps(text, node, node):
+    if "#" in _gaps(text, node):
         raise Unconvertible("comments between entries in braces that would have to be moved")
     kept = [entry for entry in node.entries if entry not in moved]
     inner = ", ".join(text[key.start : _end_of(text, key, value)] for key, value in moved)

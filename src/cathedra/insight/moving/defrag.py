@@ -163,11 +163,11 @@ def _enlarged(
         if solution is None:
             break
         moved = frozenset(pod.metadata.uid for unit in solution.moved for pod in unit.pods)
-        best = _Enlarged(wanted, plan, _without(solution.world.state, wanted), moved)
+        best = _Enlarged(wanted, plan, _without_request(solution.world.state), moved)
     return best
 
 
-def _without(state: ClusterState, wanted: Wanted) -> ClusterState:
+def _without_request(state: ClusterState) -> ClusterState:
     """Return the state without the request and without the pods that stand for claims without a consumer."""
     objects = [
         one

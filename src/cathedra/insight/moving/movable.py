@@ -142,7 +142,7 @@ class _Units(msgspec.Struct, frozen=True):
         for members, claims in _components(self.state, together):
             if any(pod.metadata.uid in self.own for pod in members):
                 continue
-            why = _obstacle(members, claims, self.priority, self.state) or self._exhausted(members)
+            why = _obstacle(members, claims, self.priority) or self._exhausted(members)
             if why:
                 staying.setdefault(why, []).extend(map(_name, members))
             else:
@@ -272,7 +272,7 @@ class _DisjointSets:
             self._parent[self.root(uid)] = self.root(uids[0])
 
 
-def _obstacle(pods: Sequence[Pod], claims: Iterable[ResourceClaim], priority: int, state: ClusterState) -> str:
+def _obstacle(pods: Sequence[Pod], claims: Iterable[ResourceClaim], priority: int) -> str:
     """Return the reason why pods cannot be moved; "" if there is none."""
     known = {pod.metadata.uid for pod in pods}
     for claim in claims:

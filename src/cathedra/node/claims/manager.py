@@ -130,7 +130,7 @@ class ClaimManager:
         # claim in the checkpoint and unprepares it; without the reference the devices would stay prepared for good.
         batches = await self._reference(pod, checked)
         for driver, infos in batches.items():
-            answers = await self._call("NodePrepareResources", driver, clients[driver].prepare, infos)
+            answers = await self._call("NodePrepareResources", clients[driver].prepare, infos)
             self._enter_devices(driver, infos, answers)
         await self._finish(pod, [item.claim.metadata.name for item in checked])
 
@@ -191,7 +191,6 @@ class ClaimManager:
     async def _call(
         self,
         method: str,
-        driver: str,
         call: Callable[[Sequence[ClaimReference]], Awaitable[Mapping[str, R]]],
         infos: Sequence[ClaimInfo],
     ) -> Mapping[str, R]:
@@ -266,7 +265,7 @@ class ClaimManager:
         await self._save()
         for driver, infos in batches.items():
             client = self._registry.get(driver).client
-            await self._call("NodeUnprepareResources", driver, client.unprepare, infos)
+            await self._call("NodeUnprepareResources", client.unprepare, infos)
         await self._forget(pod_uid, done)
 
     async def _forget(self, pod_uid: str, done: Sequence[ClaimInfo]) -> None:

@@ -84,7 +84,7 @@ class NodeApp:
         try:
             await self._route(scope, receive, send)
         except StatusError as error:
-            await _answer_error(scope, receive, send, error)
+            await _answer_error(scope, send, error)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         user = await self._authenticator.user_of(scope)
@@ -250,7 +250,7 @@ async def _answer(send: Send, status: int, body: bytes, content_type: str) -> No
     await send({"type": "http.response.body", "body": body})
 
 
-async def _answer_error(scope: Scope, receive: Receive, send: Send, error: StatusError) -> None:
+async def _answer_error(scope: Scope, send: Send, error: StatusError) -> None:
     body = error.status.message.encode()
     if scope["type"] == "http":
         await _answer(send, error.code, body, "text/plain; charset=utf-8")
