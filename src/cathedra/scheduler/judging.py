@@ -338,11 +338,11 @@ class Filters:
         batched = self._profile.batch_filters(state, info, nodes) if len(nodes) > 1 and only is None else None
         refused: dict[str, Status] = {}
         for call in batched if batched is not None else self._profile.filters(state):
-            if call.plugin.name == DEVICES:
-                refused = dict(_refusals(call, state, info, nodes))
-                continue
             for name, status in _refusals(call, state, info, nodes):
-                outside.setdefault(name, []).append(status)
+                if call.plugin.name == DEVICES:
+                    refused[name] = status
+                else:
+                    outside.setdefault(name, []).append(status)
         return Judgement(
             waiting=waiting,
             outside={name: tuple(statuses) for name, statuses in outside.items()},

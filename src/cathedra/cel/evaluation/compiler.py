@@ -444,19 +444,11 @@ class _Writer:
         if overload == "list_join" or node.function in ("or", "format.named"):
             raise Unsupported
         if node.function == "@in" and isinstance(operands[1], ListLit):
-            elements = operands[1].elements
-            if all(isinstance(e, Const) and e.value.__class__ in (str, int, bool, float, UInt) for e in elements):
-                values = [e.value for e in elements if isinstance(e, Const)]
-                texts = self.constant(frozenset(v for v in values if v.__class__ is str))
-                name, code = self.temporary(), self.write(operands[0])
-                rest = f"_member({name}, {self.constant(values)})"
-                return f"({name} in {texts} if ({name} := {code}).__class__ is str else {rest})"
+            return self.membership(operands[0], operands[1])
         if node.function == "orValue":
             guarded = self.guarded(operands[0], operands[1])
             if guarded is not None:
                 return guarded
-        if node.function == "@in" and isinstance(operands[1], ListLit):
-            return f"_member({self.write(operands[0])}, {self.write(operands[1])})"
         codes = [self.write(operand) for operand in operands]
         if known is not None and known.code is not None:
             return known.code.format(*codes)
@@ -478,6 +470,17 @@ class _Writer:
         if overload == "in_map" and _all_strings(operands[:1]) and _has_string_keys(operands[1].type):
             return f"({codes[0]} in {codes[1]})"
         return f"_call({node.function!r}, {self.constant(known)}, {', '.join(codes)})"
+
+    def membership(self, value: Expr, elements: ListLit) -> str:
+        """``value in [...]``; a text is looked up in a set if all elements are constants."""
+        constants = [one.value for one in elements.elements if isinstance(one, Const)]
+        simple = all(one.__class__ in (str, int, bool, float, UInt) for one in constants)
+        if not simple or len(constants) < len(elements.elements):
+            return f"_member({self.write(value)}, {self.write(elements)})"
+        texts = self.constant(frozenset(one for one in constants if one.__class__ is str))
+        name, code = self.temporary(), self.write(value)
+        rest = f"_member({name}, {self.constant(constants)})"
+        return f"({name} in {texts} if ({name} := {code}).__class__ is str else {rest})"
 
     def guarded(self, optional: Expr, otherwise: Expr) -> str | None:
         """``map.?key.orValue(x)`` without making an optional, where the map is known to be one."""

@@ -6,8 +6,9 @@ test. What costs a search is worked out for the groups that are shown, not for e
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -175,6 +176,27 @@ def _numbers(counts: RefusalExplanation | None) -> object:
 
 def _grouped(analysis: Analysis, nodes: Sequence[Node]) -> Analysis:
     judgement, prepared = analysis.judgement, analysis.prepared
+    ordered = sorted(_signatures(prepared, judgement, nodes), key=lambda one: one.nearness)
+    attributes = AttributeCounts.of(prepared.allocator.inventory) if prepared is not None and ordered else None
+    found: list[NodeGroup] = []
+    if judgement.passing:
+        found.append(NodeGroup(judgement.passing, fits=True))
+    for place, one in enumerate(ordered):
+        requests: tuple[RequestFunnel, ...] = ()
+        if one.counts is not None and prepared is not None and attributes is not None:
+            # Trials are searches, so they are made for the groups that are shown.
+            full = (_counts(prepared, one.members[0], trials=True) if place < SHOWN else None) or one.counts
+            requests = tuple(funnels(full, options_of(prepared), prepared, attributes))
+        names = tuple(node.metadata.name for node in one.members)
+        found.append(NodeGroup(names, False, one.outside, one.refusal, requests))
+    examples = tuple(one.members[0] for one in ordered)
+    return dataclasses.replace(analysis, groups=tuple(found), representatives=examples)
+
+
+def _signatures(
+    prepared: PreparedRequests | None, judgement: Judgement, nodes: Sequence[Node]
+) -> Collection[_Signature]:
+    """Return the groups of refused nodes that have the same refusals and counts."""
     refused = [
         node for node in nodes if node.metadata.name in judgement.devices or judgement.outside.get(node.metadata.name)
     ]
@@ -204,30 +226,7 @@ def _grouped(analysis: Analysis, nodes: Sequence[Node]) -> Analysis:
         made = _Signature(outside, refusal, counts[kind] if refusal else None, broken=broken)
         group = known[alike] = groups.setdefault(made.key, made)
         group.members.append(node)
-    ordered = sorted(groups.values(), key=lambda one: one.nearness)
-    attributes = AttributeCounts.of(prepared.allocator.inventory) if prepared is not None and ordered else None
-    found: list[NodeGroup] = []
-    if judgement.passing:
-        found.append(NodeGroup(judgement.passing, fits=True))
-    for place, one in enumerate(ordered):
-        requests: tuple[RequestFunnel, ...] = ()
-        if one.counts is not None and prepared is not None and attributes is not None:
-            # Trials are searches, so they are made for the groups that are shown.
-            full = (_counts(prepared, one.members[0], trials=True) if place < SHOWN else None) or one.counts
-            requests = tuple(funnels(full, options_of(prepared), prepared, attributes))
-        names = tuple(node.metadata.name for node in one.members)
-        found.append(NodeGroup(names, False, one.outside, one.refusal, requests))
-    return Analysis(
-        analysis.state,
-        analysis.filters,
-        analysis.pod,
-        judgement,
-        prepared,
-        analysis.claims,
-        tuple(found),
-        analysis.fitting,
-        tuple(one.members[0] for one in ordered),
-    )
+    return groups.values()
 
 
 def _kinds(

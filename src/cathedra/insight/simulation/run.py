@@ -205,23 +205,7 @@ def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
             simulated_configuration(volumes=True, text=changes.scheduler)
         except ValueError as problem:
             raise InvalidInput(f"the configuration of the scheduler: {problem}") from problem
-    read = Manifests((), (), {})
-    if changes.apply is not None:
-        options = ManifestOptions(namespace=changes.namespace, templates=changes.templates, validate=changes.validate)
-        read = read_manifests(changes.apply, state, options)
-        if not read.objects:
-            raise InvalidInput("the manifests have no object that matters here")
-        # Refused before the cluster is copied, which takes longer.
-        # Namespaces are kept, because their labels decide about admin access.
-        made = [
-            one
-            for one in read.objects
-            if isinstance(one, Namespace) or state.get(type(one), *reversed(key_of(one))) is None
-        ]
-        validated(made, state, read.place_of)
-        for one in read.objects:
-            _check_room(one)
-            _check_namespace(one, read, state)
+    read = _applied_manifests(changes, state)
     objects = read.objects
     applied = state.including(one for one in objects if one.metadata.name)
     scaled = [(one.workload, one.replicas) for one in parse_scaling(changes.replicas, changes.namespace, applied)]
@@ -247,6 +231,28 @@ def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
         counted=tuple(with_gangs(counted, objects)),
         scheduler=changes.scheduler,
     )
+
+
+def _applied_manifests(changes: PlannedChanges, state: ClusterState) -> Manifests:
+    """Read and validate the manifests to be applied: they are refused before the cluster is copied, which takes
+    longer."""
+    if changes.apply is None:
+        return Manifests((), (), {})
+    options = ManifestOptions(namespace=changes.namespace, templates=changes.templates, validate=changes.validate)
+    read = read_manifests(changes.apply, state, options)
+    if not read.objects:
+        raise InvalidInput("the manifests have no object that matters here")
+    # Namespaces are kept, because their labels decide about admin access.
+    made = [
+        one
+        for one in read.objects
+        if isinstance(one, Namespace) or state.get(type(one), *reversed(key_of(one))) is None
+    ]
+    validated(made, state, read.place_of)
+    for one in read.objects:
+        _check_room(one)
+        _check_namespace(one, read, state)
+    return read
 
 
 def _is_change(changes: PlannedChanges) -> bool:
@@ -288,6 +294,7 @@ class _Run:
         self.state, self._interruption = state, interruption
         self._main: asyncio.Task[object] | None = None
         self.plan, self.seed, self.progress = plan, seed, progress
+        self._joint = not plan.scheduler and self._uses_joint_placement()
         self.changed = 0.0
         self.failures: tuple[str, ...] = ()
         """Changes that the cluster refuses."""
@@ -316,9 +323,9 @@ class _Run:
         server = await APIServer.open(config, clock=clock, random=random, store=StateStorage(self.state))
         client = Client(StateTransport(server.transport(), self.state), clock=clock)
         informers = SharedInformers(client, clock)
-        volumes = self.state.is_known(PersistentVolumeClaim)
-        joint = not self.plan.scheduler and self._uses_joint_placement()
-        configuration = simulated_configuration(volumes=volumes, joint=joint, text=self.plan.scheduler)
+        configuration = simulated_configuration(
+            volumes=self.state.is_known(PersistentVolumeClaim), joint=self._joint, text=self.plan.scheduler
+        )
         scheduler = SimulatedScheduler(
             client, informers, clock=clock, random=random, gates=gates, configuration=configuration
         )
@@ -334,11 +341,7 @@ class _Run:
         nodes = SimulatedNodes(client, informers, clock)
         provisioners = SimulatedVolumes(client, informers, self.state)
         self.clock, self.client, self.informers = clock, client, informers
-        for ref in self._followed():
-            informers.of(ref).add_handler(self._note, self._note, self._note)
-        informers.of(PODS).add_handler(
-            self._count, lambda _, pod: self._count(pod), lambda pod: self.bound.discard(pod.metadata.uid)
-        )
+        self._follow()
         began = clock.monotonic()
         try:
             async with asyncio.TaskGroup() as group:
@@ -362,11 +365,24 @@ class _Run:
                         task.cancel()
         finally:
             await server.close()
+        failures = (*self.failures, *found.failures)
+        return structs.replace(
+            found, failures=failures, copies=tuple(copies), seconds=round(seconds, 3), notes=self._notes(after)
+        )
+
+    def _notes(self, after: ClusterState) -> tuple[Note, ...]:
         had_node = {pod.metadata.uid for pod in self.state.pods if pod.spec.node_name}
         placed = [pod for pod in after.pods if pod.spec.node_name and pod.metadata.uid not in had_node]
-        notes = (*self.plan.notes, *volume_notes(placed, self.state), *self.state.notes, *([_NOTE] if joint else ()))
-        failures = (*self.failures, *found.failures)
-        return structs.replace(found, failures=failures, copies=tuple(copies), seconds=round(seconds, 3), notes=notes)
+        joint = (_NOTE,) if self._joint else ()
+        return (*self.plan.notes, *volume_notes(placed, self.state), *self.state.notes, *joint)
+
+    def _follow(self) -> None:
+        """Note changes, and count the pods that have a node."""
+        for ref in self._followed():
+            self.informers.of(ref).add_handler(self._note, self._note, self._note)
+        self.informers.of(PODS).add_handler(
+            self._count, lambda _, pod: self._count(pod), lambda pod: self.bound.discard(pod.metadata.uid)
+        )
 
     async def _copies(self) -> list[Copies]:
         if not self.plan.copies:

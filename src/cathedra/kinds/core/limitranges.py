@@ -94,7 +94,6 @@ def _check_names(errors: ErrorList, path: FieldPath, item: core_v1.LimitRangeIte
 def _check_order(errors: ErrorList, path: FieldPath, item: core_v1.LimitRangeItem, name: str) -> None:
     least, most = item.min.get(name), item.max.get(name)
     default, request = item.default.get(name), item.default_request.get(name)
-    ratio = item.max_limit_request_ratio.get(name)
 
     def key(field: str) -> FieldPath:
         return path.child(field).key(name)
@@ -121,17 +120,25 @@ def _check_order(errors: ErrorList, path: FieldPath, item: core_v1.LimitRangeIte
         errors.invalid(key("default"), str(least), f"min value {least} is greater than default value {default}")
     if beyond(default, most):
         errors.invalid(key("default"), str(most), f"default value {default} is greater than max value {most}")
-    if ratio is not None and ratio < _ONE:
-        errors.invalid(key("maxLimitRequestRatio"), str(ratio), f"ratio {ratio} is less than 1")
-    # Kubernetes compares these two as float64 and prints the quotient, so an exact division would differ in the text. A
-    # zero minimum is skipped: the quotient is undefined and every ratio is permitted.
-    if ratio is not None and least and most is not None and ratio.nanos / 10**9 > (widest := most.nanos / least.nanos):
-        errors.invalid(key("maxLimitRequestRatio"), str(ratio), f"ratio {ratio} is greater than max/min = {widest:f}")
+    ratio = item.max_limit_request_ratio.get(name)
+    if ratio is not None:
+        _check_ratio(errors, key("maxLimitRequestRatio"), ratio, least, most)
     # Huge pages and extended resources cannot be overcommitted. A range with two different defaults would produce pods
     # that validation of their containers then refuses.
     if not is_overcommittable(name) and default is not None and request is not None and default != request:
         why = f"default value {default} must equal to defaultRequest value {request} in {name}"
         errors.invalid(key("defaultRequest"), str(request), why)
+
+
+def _check_ratio(
+    errors: ErrorList, path: FieldPath, ratio: Quantity, least: Quantity | None, most: Quantity | None
+) -> None:
+    if ratio < _ONE:
+        errors.invalid(path, str(ratio), f"ratio {ratio} is less than 1")
+    # Kubernetes compares these two as float64 and prints the quotient, so an exact division would differ in the text. A
+    # zero minimum is skipped: the quotient is undefined and every ratio is permitted.
+    if least and most is not None and ratio.nanos / 10**9 > (widest := most.nanos / least.nanos):
+        errors.invalid(path, str(ratio), f"ratio {ratio} is greater than max/min = {widest:f}")
 
 
 _FIELDS: Final[Mapping[str, Callable[[core_v1.LimitRangeItem], Amounts]]] = {

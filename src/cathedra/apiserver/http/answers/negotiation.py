@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from cathedra.api.core.meta_v1 import StatusDetails
-from cathedra.api.status import bad_request, failure
+from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.remembering import remembered
 
 JSON_TYPE: Final = "application/json"
@@ -88,10 +89,14 @@ def negotiate(
         names = [f"{kind};stream=watch" for kind in offered] if streaming else list(offered)
         message = f"only the following media types are accepted: {', '.join(names)}"
         raise failure(406, "NotAcceptable", message)
-    streams = (f"{kind};stream=watch" for kind in everything if (listing or streaming) and kind != YAML_TYPE)
-    names = [*everything, *streams]
-    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(names)}"
-    raise failure(406, "NotAcceptable", message, StatusDetails())
+    raise _not_acceptable(everything, streams=listing or streaming)
+
+
+def _not_acceptable(everything: Sequence[str], *, streams: bool) -> StatusError:
+    """Return the refusal of unknown media types, with those that are served."""
+    streamed = (f"{kind};stream=watch" for kind in everything if streams and kind != YAML_TYPE)
+    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join([*everything, *streamed])}"
+    return failure(406, "NotAcceptable", message, StatusDetails())
 
 
 def fit_for_object(form: AnswerForm, go_type: str) -> AnswerForm:

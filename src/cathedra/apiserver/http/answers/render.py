@@ -86,11 +86,7 @@ def render_list(
     if form.drops_managers:
         bare = [entry.without_managers() for entry in each(listing.entries, check)]
         listing = msgspec.structs.replace(listing, entries=bare)
-    metadata: JSONObject = {"resourceVersion": str(listing.revision)}
-    if listing.continue_:
-        metadata["continue"] = listing.continue_
-    if listing.remaining is not None:
-        metadata["remainingItemCount"] = listing.remaining
+    metadata = _list_metadata(listing)
     if form.transform == "Table":
         wanted = tables.check_include(table.include)
         rows = [
@@ -100,17 +96,7 @@ def render_list(
         return formatted(tables.table(call, rows, metadata, version=form.version), form, 200, headers)
     if form.transform:
         partials = [tables.partial(entry, call, form.version) for entry in each(listing.entries, check)]
-        # Kubernetes writes null for no items in JSON; a message has no such thing.
-        nothing: list[Any] | None = [] if form.media_type == PROTOBUF_TYPE else None
-        body = encode(
-            {
-                "kind": "PartialObjectMetadataList",
-                "apiVersion": f"meta.k8s.io/{form.version}",
-                "metadata": metadata,
-                "items": partials or nothing,
-            }
-        )
-        return formatted(body, form, 200, headers)
+        return formatted(_partial_list(partials, metadata, form), form, 200, headers)
     version = call.version
     if form.media_type == PROTOBUF_TYPE:
         messages = (entry.message(version) for entry in each(listing.entries, check))
@@ -120,6 +106,28 @@ def render_list(
     if form.media_type == JSON_TYPE:
         return Response(200, head, JSON, headers, tail=items or items_of(call, listing, check))
     return formatted(head + items_of(call, listing, check), form, 200, headers)
+
+
+def _list_metadata(listing: Listing) -> JSONObject:
+    metadata: JSONObject = {"resourceVersion": str(listing.revision)}
+    if listing.continue_:
+        metadata["continue"] = listing.continue_
+    if listing.remaining is not None:
+        metadata["remainingItemCount"] = listing.remaining
+    return metadata
+
+
+def _partial_list(partials: Sequence[Any], metadata: JSONObject, form: AnswerForm) -> bytes:
+    # Kubernetes writes null for no items in JSON; a message has no such thing.
+    nothing: list[Any] | None = [] if form.media_type == PROTOBUF_TYPE else None
+    return encode(
+        {
+            "kind": "PartialObjectMetadataList",
+            "apiVersion": f"meta.k8s.io/{form.version}",
+            "metadata": metadata,
+            "items": partials or nothing,
+        }
+    )
 
 
 def each(entries: Sequence[StoredObject], check: Check) -> Iterator[StoredObject]:
