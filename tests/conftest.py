@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,6 +28,32 @@ def log_level() -> Iterator[None]:
     before = log.level
     yield
     log.setLevel(before)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option by which a second run leaves out what a first one has shown."""
+    parser.addoption("--passed", metavar="FILE", help="skip the tests that FILE lists, and add those that pass to it")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests that the file of ``--passed`` lists."""
+    file = config.getoption("--passed")
+    if file is None or not Path(file).exists():
+        return
+    passed = set(Path(file).read_text(encoding="utf-8").splitlines())
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
+    items[:] = [item for item in items if item.nodeid not in passed]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Append a test that passes to the file of ``--passed``: a line is one write, also with several processes."""
+    report = yield
+    file = item.config.getoption("--passed")
+    if file is not None and report.when == "call" and report.passed:
+        with Path(file).open("a", encoding="utf-8") as lines:
+            lines.write(f"{item.nodeid}\n")
+    return report
 
 
 def pytest_collection_finish() -> None:

@@ -1,10 +1,11 @@
 """Run the test suite in several pytest processes, with progress and one summary.
 
-    python tools/suite.py [--python PATH] [PHASE...] [-- PYTEST_OPTION...]
+    python tools/suite.py [--python PATH] [--passed FILE] [PHASE...] [-- PYTEST_OPTION...]
 
-Phases run one after the other, the parts of a phase beside each other. A line is printed for each test file when it is
-done, failures as soon as their process has ended. The last lines are a table of all parts, why tests were skipped, and
-``N passed, N failed, N skipped``. The exit status is 0 only if every process ended well and ran tests.
+Up to three parts run beside each other, and the next one begins when one has ended. A line is printed for each test
+file when it is done, failures as soon as their process has ended. The last lines are a table of all parts, why tests
+were skipped, and ``N passed, N failed, N skipped``. The exit status is 0 only if every process ended well and ran
+tests.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,17 +27,18 @@ FRONT: Final = tuple(
     f"tests/unit/{name}" for name in ("allocation", "api", "cel", "classic", "cluster", "controllers", "kinds")
 )
 SERVER: Final = ("tests/unit/apiserver",)
+COMMANDS: Final = tuple(f"tests/{name}" for name in ("browser", "cli", "documentation", "mission"))
 PHASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
-    # Three processes on any number of processors, since tests wait now and then: most of these are in the last.
+    # The longest part of a phase begins first: what is left at the end is short.
     "unit": {
+        "unit-back": ("tests/unit", *(f"--ignore={path}" for path in (*FRONT, *SERVER))),
         "unit-front": FRONT,
         "unit-server": SERVER,
-        "unit-back": ("tests/unit", *(f"--ignore={path}" for path in (*FRONT, *SERVER))),
     },
-    # Two processes, since tests wait for the programs that they start.
     "programs": {
         "integration": ("tests/integration",),
-        "others": ("tests", "--ignore=tests/unit", "--ignore=tests/integration"),
+        "commands": COMMANDS,
+        "others": ("tests", *(f"--ignore={path}" for path in ("tests/unit", "tests/integration", *COMMANDS))),
     },
     "integration": {"integration": ("tests/integration",)},
     # What depends on programs that may be missing, for runs without them.
@@ -51,7 +54,10 @@ PHASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         ),
     },
 }
-DEFAULT: Final = ("unit", "programs")
+# Tests of programs wait for most of their time. Unit tests, which compute, use the processors meanwhile.
+DEFAULT: Final = ("programs", "unit")
+PROCESSES: Final = 3
+"""Number of parts that run at a time, on any number of processors, since tests of all parts wait now and then."""
 OUTCOMES: Final = ("passed", "failed", "errors", "skipped")
 
 _NO_TESTS: Final = 5
@@ -120,11 +126,13 @@ def summary(reports: Sequence[PartReport], seconds: float) -> list[str]:
     return lines
 
 
-def run_part(python: str, name: str, words: Sequence[str], options: Sequence[str], lock: threading.Lock) -> PartReport:
+def run_part(
+    command: Sequence[str], name: str, words: Sequence[str], options: Sequence[str], lock: threading.Lock
+) -> PartReport:
     """Run one pytest process to its end, and print its progress under ``lock``."""
     report, began = PartReport(name, selected=bool(options)), time.monotonic()
     process = subprocess.Popen(
-        [python, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", *words, *options],
+        [*command, "-p", "no:cacheprovider", "--color=no", *words, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -144,24 +152,12 @@ def run_part(python: str, name: str, words: Sequence[str], options: Sequence[str
     return report
 
 
-def run(python: str, phases: Iterable[str], options: Sequence[str]) -> list[PartReport]:
-    """Run the phases, and return the reports of their parts in order."""
-    reports: list[PartReport] = []
+def run(command: Sequence[str], phases: Iterable[str], options: Sequence[str]) -> list[PartReport]:
+    """Run the parts of the phases by ``command``, which starts pytest, and return their reports in order."""
     lock = threading.Lock()
-    for phase in phases:
-        parts = PHASES[phase]
-        found: dict[str, PartReport] = {}
-
-        def work(name: str, words: Sequence[str], found: dict[str, PartReport] = found) -> None:
-            found[name] = run_part(python, name, words, options, lock)
-
-        threads = [threading.Thread(target=work, args=part) for part in parts.items()]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        reports += [found.get(name, PartReport(name)) for name in parts]
-    return reports
+    parts = [part for phase in phases for part in PHASES[phase].items()]
+    with ThreadPoolExecutor(PROCESSES) as threads:
+        return list(threads.map(lambda part: run_part(command, *part, options, lock), parts))
 
 
 def _plural(outcome: str) -> str:
@@ -173,12 +169,16 @@ def main(words: Sequence[str]) -> int:
     split = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(description="Run the test suite, with progress and one summary.")
     parser.add_argument("--python", default=sys.executable, help="the interpreter (default: this one)")
+    parser.add_argument(
+        "--passed", metavar="FILE", help="skip the tests that FILE lists, and add those that pass to it"
+    )
     parser.add_argument("phases", nargs="*", metavar="PHASE", help=f"of {', '.join(PHASES)}; default: all tests")
     arguments = parser.parse_args(words[:split])
     if unknown := [phase for phase in arguments.phases if phase not in PHASES]:
         parser.error(f"unknown phases: {', '.join(unknown)}")
     began = time.monotonic()
-    reports = run(arguments.python, arguments.phases or DEFAULT, words[split + 1 :])
+    command = [arguments.python, "-m", "pytest", *([f"--passed={arguments.passed}"] if arguments.passed else [])]
+    reports = run(command, arguments.phases or DEFAULT, words[split + 1 :])
     print(*summary(reports, time.monotonic() - began), sep="\n", flush=True)
     return 0 if all(report.ended_well for report in reports) else 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,34 @@ def test_a_part_of_which_options_choose_no_test_is_no_failure() -> None:
     part.selected = True
     assert part.ended_well
     assert suite.summary([part], 1)[-1] == "0 passed, 0 failed, 0 skipped in 1s"
+
+
+def test_parts_of_all_phases_run_and_are_reported_in_their_order() -> None:
+    command = [sys.executable, "-c", "print('======= 1 passed in 0.01s =======')"]
+    reports = suite.run(command, suite.DEFAULT, ())
+    assert [part.name for part in reports] == [part for phase in suite.DEFAULT for part in suite.PHASES[phase]]
+    assert all(part.ended_well for part in reports)
+    assert len(reports) > suite.PROCESSES
+
+
+def test_what_has_passed_in_a_first_run_is_left_out_of_the_second(tmp_path: Path) -> None:
+    shutil.copy(Path(__file__).parents[1] / "conftest.py", tmp_path)
+    (tmp_path / "test_it.py").write_text(
+        "import os, pytest\n"
+        "@pytest.mark.parametrize('way', ['a b', 'c'])\n"
+        "def test_passes(way): pass\n"
+        "def test_needs_a_program(): 'program' in os.environ or pytest.skip('it is missing')\n"
+    )
+
+    def run(**environment: str) -> str:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--passed=passed"]
+        done = subprocess.run(
+            command, cwd=tmp_path, env={**os.environ, **environment}, capture_output=True, text=True, check=True
+        )
+        return done.stdout.splitlines()[-1]
+
+    assert run().startswith("2 passed, 1 skipped in ")
+    assert run(program="1").startswith("1 passed, 2 deselected in ")
 
 
 def test_every_test_is_in_one_part_of_the_default_phases() -> None:
