@@ -89,7 +89,9 @@ class CommitLog:
         if len(body) > MAX_VALUE:
             check_size(body)
         self._assigned = entry.revision
-        return self._commit(table, StoredChange(entry.revision, entry, previous), body)
+        done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
+        self._commit(table, StoredChange(entry.revision, entry, previous), body, done)
+        return done
 
     def retire_fence(self, fence: str, vacant: Callable[[], bool]) -> None:
         """Do nothing: as for `put`, there are no fences."""
@@ -103,7 +105,9 @@ class CommitLog:
         # A watcher resumes from the revision of the event, so the last state carries that of the removal.
         last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
         entry = StoredObject(previous.key, last, revision)
-        return self._commit(table, StoredChange(revision, entry, previous, deleted=True), None)
+        done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
+        self._commit(table, StoredChange(revision, entry, previous, deleted=True), None, done)
+        return done
 
     def end(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Settle a last state and its removal.
@@ -113,7 +117,7 @@ class CommitLog:
         shown, body = self._next(table, previous.key, last)
         self._assigned = shown.revision
         # Kubernetes shows watchers the last state before its removal: without it they would miss the finalizer's end.
-        self._show(table, StoredChange(shown.revision, shown, previous), body)
+        self._commit(table, StoredChange(shown.revision, shown, previous), body, None)
         return self.remove(table, shown, last)
 
     def take(
@@ -158,18 +162,6 @@ class CommitLog:
             follower.close()
         await self._storage.close()
 
-    def _show(self, table: Table, change: StoredChange, body: bytes) -> None:
-        """Commit a last state whose removal follows in this turn of the loop, so in the same transaction. The removal
-        ends the write and reports its error."""
-
-        write = Write(table.stored_under + change.entry.key, change.revision, body)
-
-        def settled(error: StorageError | None) -> None:
-            if error is None:
-                self._enter(table, change, write)
-
-        self._storage.commit(write, settled)
-
     def _next(self, table: Table, key: str, obj: KubeObject) -> tuple[StoredObject, bytes]:
         """Return the object at the next revision, which is not assigned yet, and its form in the store."""
         revision = self._assigned + 1
@@ -177,24 +169,34 @@ class CommitLog:
         body = encode(obj)
         return StoredObject(key, obj, revision, {table.definition.type: body}, size=len(body)), body
 
-    def _commit(self, table: Table, change: StoredChange, body: bytes | None) -> asyncio.Future[StoredObject]:
-        done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
+    def _commit(
+        self, table: Table, change: StoredChange, body: bytes | None, done: asyncio.Future[StoredObject] | None
+    ) -> None:
+        """Hand a change to the store. ``done`` is the future of the write; None for a last state whose removal follows
+        in this turn of the loop, so in the same transaction: the removal ends the write and reports its error."""
         write = Write(table.stored_under + change.entry.key, change.revision, body)
         self._storage.commit(write, partial(self._finish, table, change, write, done))
-        return done
 
     def _finish(
         self,
         table: Table,
         change: StoredChange,
         write: Write,
-        done: asyncio.Future[StoredObject],
+        done: asyncio.Future[StoredObject] | None,
         error: StorageError | None,
     ) -> None:
-        """End a write that the store has settled."""
-        entry = change.entry
+        """Enter a change that the store has settled, and end its write."""
         if error is None:
-            self._enter(table, change, write)
+            # Before the table is changed: observers and watchers that read the revision must not find one before their
+            # event.
+            self._settled = change.revision
+            table.apply(change)
+            if self.followers:
+                for follower in self.followers:
+                    follower.settled(write, None)
+        if done is None:
+            return
+        entry = change.entry
         if waiting := table.under_way.pop(entry.key, None):
             wake(waiting)
         # The write itself must not be undone, because the store has it. Only its result has no reader.
@@ -204,12 +206,3 @@ class CommitLog:
             done.set_result(entry)
         else:
             done.set_exception(internal_error(str(error)))
-
-    def _enter(self, table: Table, change: StoredChange, write: Write) -> None:
-        # Before the table is changed: observers and watchers that read the revision must not find one before their
-        # event.
-        self._settled = change.revision
-        table.apply(change)
-        if self.followers:
-            for follower in self.followers:
-                follower.settled(write, None)

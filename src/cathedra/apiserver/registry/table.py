@@ -150,7 +150,7 @@ class Table:
     def apply(self, change: StoredChange) -> None:
         """Enter a settled write, then call observers, then offer it to watchers: indexes of the server must hold a
         change before any client can react to it."""
-        entry = change.entry
+        entry, previous = change.entry, change.previous
         key = entry.key
         if self._indexes:
             for index in self._indexes.values():
@@ -160,7 +160,7 @@ class Table:
             self._keys.remove(key)
             self.deleted += 1
         else:
-            if change.previous is None:
+            if previous is None:
                 self._keys.add(key)
                 self.created += 1
             else:
@@ -170,7 +170,7 @@ class Table:
         history = self._history
         history.append(change)
         # The last state of a removed object has no encoded form; the one before has about its size.
-        change.size = size = entry.size or (0 if change.previous is None else change.previous.size)
+        change.size = size = entry.size or (0 if previous is None else previous.size)
         self._history_bytes = size = self._history_bytes + size
         # Two bounds: many small objects would keep decoded structs, few large ones megabytes of JSON.
         if size > HISTORY_BYTES or len(history) > self.history_limit:
@@ -228,23 +228,19 @@ class Table:
         """Drop the history up to a revision, and the encoded forms of its objects. The floor becomes the last change
         that was dropped, so watches that start behind it continue."""
         while self._history and self._history[0].revision <= revision:
-            change = self._drop()
-            self._floor = change.revision
             # The encoded forms are most of what a dropped change would keep in memory.
-            change.entry.forget_forms()
+            self._drop().entry.forget_forms()
 
     def _drop_oldest(self) -> None:
         """Drop changes beyond the limits. Watchers whose queues still hold them end: a client that reads nothing would
         otherwise keep them in memory."""
-        history = self._history
+        history, before = self._history, self._history_bytes
         while len(history) > self.history_limit or (
             self._history_bytes > HISTORY_BYTES and len(history) > HISTORY_LEAST
         ):
-            change = self._drop()
-            self._floor = change.revision
-            self._dropped_bytes += change.size
             # As in `trim`. Without it 100,000 pods that are written within minutes would keep their JSON for good.
-            change.entry.forget_forms()
+            self._drop().entry.forget_forms()
+        self._dropped_bytes += before - self._history_bytes
         # Checking every watcher for each dropped change would make a write cost time for each watcher.
         if self._dropped_bytes > HISTORY_BYTES // 4:
             self._dropped_bytes = 0
@@ -253,8 +249,10 @@ class Table:
                     watcher.end_if_behind(self._floor)
 
     def _drop(self) -> StoredChange:
+        """Drop the oldest change, whose revision becomes the floor, and return it."""
         change = self._history.popleft()
         self._history_bytes -= change.size
+        self._floor = change.revision
         if self._past:
             for index in self._past.values():
                 index.drop(change)

@@ -43,19 +43,22 @@ class StoredChange(msgspec.Struct, eq=False, gc=False):
 
     def broadcast(self, watchers: Watchers) -> None:
         """Offer the change to watchers. Those with the same selection share one event, so its line is encoded once."""
-        namespace = None
+        entry, namespace = self.entry, None
         kind = _DELETED if self.deleted else _ADDED if self.previous is None else _MODIFIED
         # Once for each distinct selection. With one test per watcher, a thousand kubelets would make each write of a
         # pod a thousand evaluations.
         for alike in watchers.alike.values():
+            # Most informers select nothing. The state before need not be tested, because it always matched.
+            if alike.sees_all:
+                alike.push(Seen(kind, entry))
+                continue
             selection = alike.selection
             if selection.namespace:
                 if namespace is None:
-                    namespace, _ = split_key(self.entry.key)
+                    namespace, _ = split_key(entry.key)
                 if selection.namespace != namespace:
                     continue
-            # Most informers select nothing. The state before need not be tested, because it always matched.
-            seen = Seen(kind, self.entry) if selection.matches is None else self.seen_by(selection)
+            seen = Seen(kind, entry) if selection.matches is None else self.seen_by(selection)
             if seen is not None:
                 alike.push(seen)
 
@@ -275,10 +278,12 @@ class Alike:
     the group, and the queues get what has gathered when the first watcher takes its events.
     """
 
-    __slots__ = ("_bytes", "fresh", "selection", "watchers")
+    __slots__ = ("_bytes", "fresh", "sees_all", "selection", "watchers")
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
+        self.sees_all = selection.matches is None and not selection.namespace
+        """True if every object of the table is selected."""
         self.watchers: dict[Watcher, None] = {}
         self.fresh: list[Seen] = []
         """Events that are in no queue yet."""

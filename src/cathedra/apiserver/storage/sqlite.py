@@ -291,7 +291,7 @@ class SQLiteStorage:
     def _settle(self, batch: list[_Item], errors: list[StorageError | None]) -> None:
         # A write that SQLite refuses because of its size or content is its author's error, and no reason to restart the
         # server.
-        self._note_health(next((one for one in errors if one is not None and not isinstance(one, WriteRefused)), None))
+        self._note_health(next((one for one in filter(None, errors) if not isinstance(one, WriteRefused)), None))
         # Batches settle in the order in which they were handed over, so the first ones are these.
         del self._under_way[: len(batch)]
         if len(self._waiting) >= _ENOUGH:
