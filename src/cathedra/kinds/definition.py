@@ -65,6 +65,26 @@ class FieldAccess(Protocol):
         permitted."""
 
 
+class Requester(Protocol):
+    """The user of a request, as its authenticator knows it."""
+
+    @property
+    def name(self) -> str:
+        """The user name."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of the user."""
+
+    @property
+    def uid(self) -> str:
+        """The UID of the user, or ""."""
+
+    @property
+    def extra(self) -> Mapping[str, tuple[str, ...]]:
+        """Further attributes."""
+
+
 class RequestContext(msgspec.Struct, frozen=True, gc=False):
     """Properties of a request on which strategies may depend. A struct, because every write creates one or two."""
 
@@ -76,11 +96,8 @@ class RequestContext(msgspec.Struct, frozen=True, gc=False):
     # A function and no mapping: looking up the namespace on every write would cost more than most strategies take.
     namespace_labels: Callable[[], Mapping[str, str]] = dict
     """Returns the labels of the object's namespace, which few rules need, or none for cluster-scoped kinds."""
-    user: str = ""
-    groups: tuple[str, ...] = ()
-    uid: str = ""
-    extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """More about the user, as its authenticator knows it."""
+    user: Requester | None = None
+    """The user of the request; None outside of requests."""
     expressions: ExpressionChecker | None = None
     """The compiler of CEL; without it expressions are stored unchecked."""
     access: FieldAccess | None = None

@@ -92,10 +92,7 @@ class ServerContext(msgspec.Struct, frozen=True):
             now=self.clock.now(),
             api_version=call.version.api_version,
             namespace_labels=partial(self.namespace_labels, call.namespace),
-            user=call.user.name,
-            groups=call.user.groups,
-            uid=call.user.uid,
-            extra=call.user.extra,
+            user=call.user,
             expressions=self.expressions,
             # None means that every field is permitted: the rules need not call the authorizer.
             access=None if call.trusted else CallAccess(self.authorizer, call),

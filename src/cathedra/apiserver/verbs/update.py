@@ -61,14 +61,14 @@ async def update(server: ServerContext, call: Call, obj: KubeObject) -> Written:
     if strategy.allow_create_on_update and not call.subresource and server.table(call).get(call.key) is None:
         return Written(await create(server, call, obj), created=True)
     # No function within this one: its variables would become cells, which every write would pay for.
-    wanted = partial(_wanted, server, call, obj)
+    wanted = partial(_wanted, call, obj, context.now)
     return Written(await change(server, call, wanted, uid=obj.metadata.uid, context=context))
 
 
-def _wanted(server: ServerContext, call: Call, obj: KubeObject, stored: StoredObject) -> Any:
+def _wanted(call: Call, obj: KubeObject, now: float, stored: StoredObject) -> Any:
     if not call.field_manager:
         return obj
-    return tracked_converting(call, stored.object, obj, server.clock.now(), stored.body(call.version))
+    return tracked_converting(call, stored.object, obj, now, stored.body(call.version))
 
 
 def as_addressed(call: Call, obj: KubeObject) -> Any:

@@ -59,9 +59,10 @@ class SigningRequestStrategy(SpecStrategy[Request]):
 
     def prepare_create(self, obj: Request, context: RequestContext) -> Request:
         """Record the requester. A new request has no approval."""
-        spec = replace(
-            obj.spec, username=context.user, uid=context.uid, groups=context.groups, extra=dict(context.extra)
-        )
+        # Outside of a request there is no requester. What the object says of one is never kept.
+        spec = replace(obj.spec, username="", uid="", groups=(), extra={})
+        if (user := context.user) is not None:
+            spec = replace(spec, username=user.name, uid=user.uid, groups=user.groups, extra=dict(user.extra))
         return replace(super().prepare_create(obj, context), spec=spec)
 
     def validate_create(self, obj: Request, context: RequestContext) -> ErrorList:

@@ -38,7 +38,7 @@ async def test_strategies_know_the_user_the_version_and_the_labels_of_the_namesp
     labelled = Namespace(metadata=ObjectMeta(name="team", labels={"a": "b"}))
     await api.admin.resource(NAMESPACES).create(labelled)
     context = api.server.context.strategy_context(call(api, namespace="team"))
-    assert (context.user, context.groups, context.api_version) == ("ada", ("g",), "v1")
+    assert (context.user, context.api_version) == (UserInfo("ada", ("g",)), "v1")
     assert context.namespace_labels()["a"] == "b"
     assert context.now == api.clock.now()
     assert context.gates == api.server.context.gates

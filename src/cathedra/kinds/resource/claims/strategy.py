@@ -157,7 +157,7 @@ EXCLUDED: Final[Mapping[type[Any], Mapping[str, str]]] = {
         "namespace_labels": "they matter for admin access alone, which has no key",
         "interrupted": "it is a deadline and changes no verdict",
         "access": _PERMISSIONS,
-        **dict.fromkeys(("user", "groups", "uid", "extra"), _PERMISSIONS),
+        "user": _PERMISSIONS,
     },
 }
 """The fields that are not in the key as they are, and why."""
