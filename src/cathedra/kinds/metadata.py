@@ -148,8 +148,9 @@ def _compare(errors: ErrorList, new: ObjectMeta, old: ObjectMeta) -> None:
 def _shared_errors(metadata: ObjectMeta, gates: FeatureGates) -> Sequence[FieldError]:
     """Return the errors in what new and changed metadata have in common."""
     labels, annotations, owners = metadata.labels, metadata.annotations, metadata.owner_references
-    if not (labels or annotations or owners):
-        return ()
+    # Labels alone are remembered by their values: new objects with equal labels are many.
+    if not (annotations or owners):
+        return _label_errors(_LABELS, labels) if labels else ()
     requires = bool(owners) and gates.has(behaviours.METADATA_REQUIRES_FIELDS)
     return _errors_of(labels, annotations, owners, requires)
 

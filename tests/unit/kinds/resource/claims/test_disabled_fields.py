@@ -49,6 +49,8 @@ def test_fields_of_results_go_and_stay_where_the_stored_status_uses_them() -> No
         kept = enabled_claim_status(wanted, replace(claim(), status=allocated(given)), closed.gates)
         assert kept is wanted
     assert enabled_claim_status(allocated(plain), claim(), closed.gates) == allocated(plain)
+    freed = resource.ResourceClaimStatus()
+    assert enabled_claim_status(freed, replace(claim(), status=allocated(given)), closed.gates) is freed
 
 
 def allocated(*results: dict[str, Any]) -> resource.ResourceClaimStatus:
