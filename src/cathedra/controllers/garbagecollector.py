@@ -26,7 +26,7 @@ from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.customkinds import CustomKinds
 from cathedra.controllers.finalizers import remove_finalizer
-from cathedra.semantics.owners import owner_uids, same_owners
+from cathedra.semantics.owners import BY_OWNER, owner_uids, same_owners
 
 WORKERS: Final = 20
 SETTLING_SECONDS: Final = 0.1
@@ -312,7 +312,6 @@ def _blocks(obj: KubeObject, uid: str) -> bool:
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 
-_BY_OWNER: Final = "owner-uid"
 # As many as Kubernetes keeps. An entry that was dropped only costs a request to the API server.
 _REMEMBERED: Final = 500
 
@@ -374,7 +373,7 @@ class Ownership:
     def add(self, ref: ResourceRef[KubeObject]) -> None:
         """Look after one more resource."""
         informer = self._shared.of(ref)
-        informer.store.add_index(_BY_OWNER, owner_uids, same_owners)
+        informer.store.add_index(BY_OWNER, owner_uids, same_owners)
         self.informers[ref.group, ref.resource] = informer
         self._by_kind[ref.group, ref.kind] = ref
 
@@ -388,7 +387,7 @@ class Ownership:
         """Every object that names ``uid`` as an owner."""
         # A copy: custom kinds may be added while the caller iterates.
         for informer in tuple(self.informers.values()):
-            for obj in informer.store.by_index(_BY_OWNER, uid):
+            for obj in informer.store.by_index(BY_OWNER, uid):
                 yield Owned(informer.ref, obj)
 
     def undecodable(self) -> Iterator[Undecodable]:

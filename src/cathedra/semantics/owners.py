@@ -5,10 +5,14 @@ Source: apimachinery ``pkg/apis/meta/v1/controller_ref.go``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from cathedra.api.core.meta_v1 import KubeObject, OwnerReference
 from cathedra.api.scheme import kind_of
+
+BY_OWNER: Final = "owner-uid"
+"""Name of the index by the UIDs of owners. Parts that share an informer share the index."""
 
 
 def controller_of(obj: KubeObject) -> OwnerReference | None:
@@ -32,9 +36,10 @@ def controller_uid(obj: KubeObject) -> Iterator[str]:
         yield controller.uid
 
 
-def owner_uids(obj: KubeObject) -> Iterator[str]:
-    """The UIDs of all owners, as an index function."""
-    return (owner.uid for owner in obj.metadata.owner_references)
+def owner_uids(obj: KubeObject) -> Sequence[str]:
+    """Return the UIDs of all owners, as the index function of `BY_OWNER`."""
+    owners = obj.metadata.owner_references
+    return [owner.uid for owner in owners] if owners else ()
 
 
 def same_owners(old: KubeObject, new: KubeObject) -> bool:

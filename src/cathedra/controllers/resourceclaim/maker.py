@@ -23,10 +23,9 @@ from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.resources import RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.clock import Clock
 from cathedra.releases import FeatureGates, UnknownGate, behaviours
-from cathedra.semantics.owners import controller_of, controller_reference
+from cathedra.semantics.owners import BY_OWNER, controller_of, controller_reference, owner_uids, same_owners
 from cathedra.semantics.podclaims import pod_group_name
 
-_BY_OWNER_AND_ENTRY: Final = "resourceclaim-owner-entry"
 _REMEMBERED_SECONDS: Final = 60.0
 _GROUP_GATES: Final = ("GenericWorkload", "DRAWorkloadResourceClaims")
 
@@ -58,16 +57,16 @@ class ClaimMaker:
         self._clock = clock
         self._gates = gates
         self._claims = informers.of(RESOURCECLAIMS)
-        self._claims.store.add_index(_BY_OWNER_AND_ENTRY, _owner_and_entry, _same_owner_and_entry)
+        self._claims.store.add_index(BY_OWNER, owner_uids, same_owners)
         self._templates = informers.of(RESOURCECLAIMTEMPLATES)
         # Claims that the informer has not shown yet. Without them the next reconciliation would create a second claim.
         self._fresh: dict[ObjectKey, _Made] = {}
-        self._fresh_by_owner: dict[str, ObjectKey] = {}
+        self._fresh_by_owner: dict[tuple[str, str], ObjectKey] = {}
         self._made_at: dict[ObjectKey, float] = {}
         """Creation times of claims (monotonic seconds), including deleted ones."""
         self.created: Counter[tuple[str, ...]] = Counter()
         """Outcome (``success`` or ``failure``) and admin access → number of claims that were to be created."""
-        self._uncertain: set[str] = set()
+        self._uncertain: set[tuple[str, str]] = set()
         """Owners and entries whose claim may have been created although no answer came."""
         self._claims.add_handler(on_add=self._forget, on_delete=self._forget)
 
@@ -81,11 +80,11 @@ class ClaimMaker:
         Raises:
             ClaimUndecodable: there may be one, which cannot be decoded.
         """
-        value = f"{owner.metadata.uid}/{entry}"
-        for claim in self._claims.store.by_index(_BY_OWNER_AND_ENTRY, value):
-            if claim.metadata.deletion_timestamp is None:
+        made_for = (owner.metadata.uid, entry)
+        for claim in self._claims.store.by_index(BY_OWNER, owner.metadata.uid):
+            if claim.metadata.deletion_timestamp is None and _owner_and_entry(claim) == made_for:
                 return claim
-        key = self._fresh_by_owner.get(value)
+        key = self._fresh_by_owner.get(made_for)
         if key is not None and (recent := self._recent(key)) is not None:
             return recent
         _refuse_beside(owner, self._claims.store.undecodable.values())
@@ -115,13 +114,13 @@ class ClaimMaker:
         if template is None:
             raise TemplateMissing(template_name)
         claims = self._client.resource(RESOURCECLAIMS, namespace)
-        value = f"{owner.metadata.uid}/{entry}"
+        made_for = (owner.metadata.uid, entry)
         # The last attempt had no answer: the claim may exist although the informer does not show it yet.
-        if value in self._uncertain:
+        if made_for in self._uncertain:
             page = await claims.list()
             _refuse_beside(owner, page.undecodable)
-            existing = next((c for c in page.items if value in _owner_and_entry(c)), None)
-            self._uncertain.discard(value)
+            existing = next((c for c in page.items if _owner_and_entry(c) == made_for), None)
+            self._uncertain.discard(made_for)
             if existing is not None:
                 self._remember(existing)
                 return existing
@@ -131,10 +130,10 @@ class ClaimMaker:
             created = await claims.create(wanted)
             outcome = "success"
         except ConnectionError:
-            self._uncertain.add(value)
+            self._uncertain.add(made_for)
             raise
         except UndecodableObject as error:
-            self._uncertain.add(value)
+            self._uncertain.add(made_for)
             raise ClaimUndecodable(str(error)) from error
         except StatusError as error:
             raise ClaimRefused(str(error)) from error
@@ -155,13 +154,13 @@ class ClaimMaker:
 
     def _remember(self, claim: ResourceClaim) -> None:
         self._fresh[key_of(claim)] = _Made(self._clock.monotonic(), claim)
-        for value in _owner_and_entry(claim):
-            self._fresh_by_owner[value] = key_of(claim)
+        if (made_for := _owner_and_entry(claim)) is not None:
+            self._fresh_by_owner[made_for] = key_of(claim)
 
     def _forget(self, claim: ResourceClaim) -> None:
         if self._fresh and self._fresh.pop(key_of(claim), None) is not None:
-            for value in _owner_and_entry(claim):
-                self._fresh_by_owner.pop(value, None)
+            if (made_for := _owner_and_entry(claim)) is not None:
+                self._fresh_by_owner.pop(made_for, None)
 
     def _recent(self, key: ObjectKey) -> ResourceClaim | None:
         made = self._fresh.get(key)
@@ -191,15 +190,11 @@ def _refuse_beside(owner: KubeObject, others: Iterable[Undecodable]) -> None:
             raise ClaimUndecodable(str(what))
 
 
-def _owner_and_entry(claim: ResourceClaim) -> tuple[str, ...]:
+def _owner_and_entry(claim: ResourceClaim) -> tuple[str, str] | None:
+    """Return the owner's UID and the entry that a claim was generated for; None if it was not generated."""
     entry = claim.metadata.annotations.get(POD_CLAIM_NAME)
     owner = controller_of(claim) if entry else None
-    return (f"{owner.uid}/{entry}",) if owner is not None else ()
-
-
-def _same_owner_and_entry(old: ResourceClaim, new: ResourceClaim) -> bool:
-    before, after = old.metadata, new.metadata
-    return before.annotations is after.annotations and before.owner_references is after.owner_references
+    return (owner.uid, entry) if entry and owner is not None else None
 
 
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"

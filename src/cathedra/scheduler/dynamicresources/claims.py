@@ -18,7 +18,7 @@ from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference
 from cathedra.client.informer import Informer
 from cathedra.client.store import Store
-from cathedra.semantics.owners import same_owners
+from cathedra.semantics.owners import BY_OWNER, owner_uids, same_owners
 from cathedra.semantics.podclaims import (
     NotOwner,
     PodClaimError,
@@ -37,7 +37,6 @@ OnChange = Callable[[ResourceClaim | None, ResourceClaim | None], None]
 """Called with the claim as it was and as it is now; None: not there."""
 
 Key = tuple[str, str]
-_BY_OWNER = "cathedra.scheduler/owner"
 
 
 class ClaimCache:
@@ -49,7 +48,7 @@ class ClaimCache:
         self._assumed: dict[Key, ResourceClaim] = {}
         self._listeners: list[OnChange] = []
         self._waiters: dict[Key, asyncio.Event] = {}
-        self._store.add_index(_BY_OWNER, _owners, same_owners)
+        self._store.add_index(BY_OWNER, owner_uids, same_owners)
 
     def listen(self, on_change: OnChange) -> None:
         """Register a callback for all changes in order; existing claims are reported first."""
@@ -106,7 +105,7 @@ class ClaimCache:
 
     def owned_by(self, uid: str) -> list[ResourceClaim]:
         """Claims that have the object of that UID among their owners."""
-        return [self._newest(claim) for claim in self._store.by_index(_BY_OWNER, uid)]
+        return [self._newest(claim) for claim in self._store.by_index(BY_OWNER, uid)]
 
     def _newest(self, claim: ResourceClaim) -> ResourceClaim:
         return self._assumed.get(_key(claim), claim)
@@ -140,10 +139,6 @@ class ClaimCache:
         claim = new or old
         if claim is not None and (waiter := self._waiters.pop(_key(claim), None)) is not None:
             waiter.set()
-
-
-def _owners(claim: ResourceClaim) -> list[str]:
-    return [owner.uid for owner in claim.metadata.owner_references]
 
 
 def _key(claim: ResourceClaim) -> Key:
