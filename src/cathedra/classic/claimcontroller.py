@@ -40,6 +40,7 @@ from cathedra.semantics.podclaims import (
     has_claims,
     is_done_with_claims,
     names_same_claims,
+    template_names,
 )
 
 FIELD_MANAGER: Final = "ResourceClaimController"
@@ -79,7 +80,6 @@ class ClassicResourceClaimController:
         self._templates = context.informers.of(TEMPLATES)
         self._contexts = context.informers.of(CONTEXTS)
         self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim, names_same_claims)
-        self._pods.store.add_index(podindexes.BY_TEMPLATE, podindexes.by_template, podindexes.same_entries)
         self._claims.store.add_index(_BY_OWNER_AND_ENTRY, _owner_and_entry)
         self._pods.add_handler(
             self._pod_changed,
@@ -140,9 +140,12 @@ class ClassicResourceClaimController:
             self._pod_changed(pod)
 
     def _template_changed(self, template: v1alpha2.ResourceClaimTemplate) -> None:
-        value = f"{template.metadata.namespace}/{template.metadata.name}"
-        for pod in self._pods.store.by_index(podindexes.BY_TEMPLATE, value):
-            self._pod_changed(pod)
+        # A pod that the template kept without a claim is in back-off; all others have theirs.
+        for key in self._queue.failing:
+            if key.kind == "pod" and key.namespace == template.metadata.namespace:
+                pod = self._pods.store.get(key.namespace, key.name)
+                if pod is not None and template.metadata.name in template_names(pod):
+                    self._pod_changed(pod)
 
     # What is done.
 

@@ -71,7 +71,6 @@ class ResourceClaimController:
             show_creations(context.registry, self._maker.created, context.gates)
         self._release = self.release_type(self._client, informers, self._deleted, groups=self._workloads)
         self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim, podclaims.names_same_claims)
-        self._pods.store.add_index(podindexes.BY_TEMPLATE, podindexes.by_template, podindexes.same_entries)
         self._pods.add_handler(
             on_add=self._pod_changed,
             on_update=lambda _, pod: self._pod_changed(pod),
@@ -182,9 +181,12 @@ class ResourceClaimController:
                     self._group_changed(group)
 
     def _template_changed(self, template: ResourceClaimTemplate) -> None:
-        value = f"{template.metadata.namespace}/{template.metadata.name}"
-        for pod in self._pods.store.by_index(podindexes.BY_TEMPLATE, value):
-            self._pod_changed(pod)
+        # A pod that the template kept without a claim is in back-off; all others have theirs.
+        for key in self._queue.failing:
+            if key.kind == "pod" and key.namespace == template.metadata.namespace:
+                pod = self._pods.store.get(key.namespace, key.name)
+                if pod is not None and template.metadata.name in podclaims.template_names(pod):
+                    self._pod_changed(pod)
         if self._groups is not None:
             for group in self._groups.store.list():
                 names = {entry.resource_claim_template_name for entry in group.spec.resource_claims}

@@ -1,4 +1,4 @@
-"""Indexes of pods by the claims and templates that they name, and by their PodGroup."""
+"""Indexes of pods by the claims that they name, and by their PodGroup."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.semantics.podclaims import claim_names, pod_group_name, template_names
+from cathedra.semantics.podclaims import claim_names, pod_group_name
 
 BY_CLAIM: Final = "pod-claim"
-BY_TEMPLATE: Final = "pod-claim-template"
 BY_GROUP: Final = "pod-group"
 
 
@@ -19,21 +18,9 @@ def by_claim(pod: Pod) -> Sequence[str]:
     return [f"{pod.metadata.namespace}/{name}" for name in names] if names else ()
 
 
-def same_entries(old: Pod, new: Pod) -> bool:
-    """Return True if both states of a pod are identical in what `by_template` reads."""
-    return old.spec.resource_claims is new.spec.resource_claims
-
-
 def same_group(old: Pod, new: Pod) -> bool:
     """Return True if both states of a pod are identical in what `by_group` reads."""
     return old.spec.scheduling_group is new.spec.scheduling_group
-
-
-def by_template(pod: Pod) -> Sequence[str]:
-    """``namespace/name`` of every template that ``pod`` uses."""
-    if not pod.spec.resource_claims:
-        return ()
-    return [f"{pod.metadata.namespace}/{name}" for name in template_names(pod)]
 
 
 def by_group(pod: Pod) -> Sequence[str]:

@@ -55,6 +55,23 @@ async def test_a_missing_template_is_told_and_made_up_for_as_soon_as_it_comes(wo
 
 
 @run_with(lambda test: play(ResourceClaimController, test))
+async def test_a_template_retries_only_pods_of_its_namespace_that_name_it(world: World) -> None:
+    await world.create(PODS, pod("p", from_template("gpu", "notpl")))
+    await world.create(PODS, pod("q", from_template("gpu", "other")))
+    await world.clock.sleep(20)
+
+    async def failures() -> dict[str, int]:
+        events = await world.event_objects()
+        return {event.involved_object.name: event.count for event in events}
+
+    before = await failures()
+    await world.create(RESOURCECLAIMTEMPLATES, template("notpl"))
+    await asyncio.sleep(0.1)
+    assert await failures() == before
+    assert [made.metadata.owner_references[0].name for made in await world.list(RESOURCECLAIMS)] == ["p"]
+
+
+@run_with(lambda test: play(ResourceClaimController, test))
 async def test_one_failing_entry_does_not_hold_up_the_other_and_names_are_recorded_together(world: World) -> None:
     await world.create(RESOURCECLAIMTEMPLATES, template())
     await world.create(PODS, pod("p", from_template("bad", "notpl"), from_template("good")))

@@ -1,4 +1,4 @@
-"""Pods are found by the claims and templates that they name, and by their PodGroup."""
+"""Pods are found by the claims that they name, and by their PodGroup."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ from cathedra.client.store import Store
 from cathedra.controllers.resourceclaim.podindexes import (
     BY_CLAIM,
     BY_GROUP,
-    BY_TEMPLATE,
     by_claim,
     by_group,
-    by_template,
-    same_entries,
     same_group,
 )
 from cathedra.semantics.podclaims import names_same_claims
@@ -34,10 +31,6 @@ def pod(**spec: Any) -> Pod:
 def test_named_and_generated_claims_are_known() -> None:
     assert set(by_claim(pod(resourceClaims=ENTRIES))) == {"ns/c", "ns/p-b-x"}
     assert list(by_claim(pod())) == []
-
-
-def test_templates_are_known_by_name() -> None:
-    assert list(by_template(pod(resourceClaims=ENTRIES))) == ["ns/t"]
 
 
 def test_a_pod_of_a_group_is_found_by_it() -> None:
@@ -73,7 +66,6 @@ CHANGES = st.lists(
 def test_pods_are_found_by_what_they_name_now_also_where_the_indexers_are_not_asked(changes: list[Any]) -> None:
     store: Store[Pod] = Store()
     store.add_index(BY_CLAIM, by_claim, names_same_claims)
-    store.add_index(BY_TEMPLATE, by_template, same_entries)
     store.add_index(BY_GROUP, by_group, same_group)
     state = pod(resourceClaims=ENTRIES)
     store.put(state)
@@ -81,5 +73,4 @@ def test_pods_are_found_by_what_they_name_now_also_where_the_indexers_are_not_as
         state = change(state)
         store.put(state)
         assert set(store.index_values(BY_CLAIM)) == set(by_claim(state))
-        assert set(store.index_values(BY_TEMPLATE)) == set(by_template(state))
         assert set(store.index_values(BY_GROUP)) == set(by_group(state))
