@@ -111,6 +111,7 @@ class Informer(Generic[T]):
         self._transform: Callable[[T], T] | None = None
         self._on_add: list[Callable[[T], None]] = []
         self._on_update: list[Callable[[T, T], None]] = []
+        self._on_delete: list[Callable[[T], None]] = []
         self.synced = False
         """True if the first list has arrived and been handed to all handlers."""
         self._first_list = asyncio.Event()
@@ -153,6 +154,8 @@ class Informer(Generic[T]):
             self._on_add.append(on_add)
         if on_update is not None:
             self._on_update.append(on_update)
+        if on_delete is not None:
+            self._on_delete.append(on_delete)
         if on_undecodable is not None:
             for what in tuple(self.store.undecodable.values()):
                 self._call(on_undecodable, what)
@@ -330,9 +333,8 @@ class Informer(Generic[T]):
         # Unknown here, so no handler has seen it.
         if self.store.remove(key) is None:
             return
-        for handler in self._handlers:
-            if handler.on_delete is not None:
-                self._call(handler.on_delete, obj)
+        for on_delete in self._on_delete:
+            self._call(on_delete, obj)
 
     def _put_undecodable(self, what: Undecodable) -> None:
         """Enter an object that cannot be decoded; it is absent for all but the handlers of such objects."""

@@ -72,38 +72,36 @@ class _Index(Generic[T]):
             # One odd object must not end the informer of all others: it is not found under this index.
             _LOG.exception("%s/%s cannot be filed in an index", *key)
             values = ()
-        kept = values[0] if len(values) == 1 else values
-        before = self.values.get(key, ())
+        kept = values[0] if len(values) == 1 else values or None
+        before = self.values.get(key)
         # Most events change nothing that an index reads, so the buckets are left alone.
         if before == kept:
             return
-        for value in _each(before):
-            if value not in values:
-                self._drop(key, value)
-        if values:
-            self.values[key] = kept
-        else:
+        if before is not None:
+            for value in _each(before):
+                if value not in values:
+                    self._drop(key, value)
+        if kept is None:
             del self.values[key]
+            return
+        self.values[key] = kept
         for value in values:
-            self._add(key, value)
-
-    def keys(self, value: str) -> Iterable[_Key]:
-        """Return the keys of the objects with a value."""
-        found = self.entries.get(value)
-        if found is None:
-            return ()
-        return found if isinstance(found, dict) else (found,)
+            entry = self.entries.setdefault(value, key)
+            if entry is not key:
+                self._add(key, value, entry)
 
     def remove(self, key: _Key) -> None:
-        for value in _each(self.values.pop(key, ())):
-            self._drop(key, value)
+        kept = self.values.pop(key, None)
+        if kept is not None:
+            for value in _each(kept):
+                self._drop(key, value)
 
-    def _add(self, key: _Key, value: str) -> None:
-        found = self.entries.setdefault(value, key)
-        if isinstance(found, dict):
-            found[key] = None
-        elif found != key:
-            self.entries[value] = {found: None, key: None}
+    def _add(self, key: _Key, value: str, entry: _Key | dict[_Key, None]) -> None:
+        """Add an object to the entry of a value, which has others."""
+        if isinstance(entry, dict):
+            entry[key] = None
+        elif entry != key:
+            self.entries[value] = {entry: None, key: None}
 
     def _drop(self, key: _Key, value: str) -> None:
         bucket = self.entries.get(value)
@@ -213,8 +211,13 @@ class Store(Generic[T]):
         Raises:
             KeyError: no such index was added.
         """
+        found = self._indexes[index].entries.get(value)
+        if found is None:
+            return ()
+        if not isinstance(found, dict):
+            return (self._objects[found],)
         # A snapshot, since a reconciler may await between two objects while events change the index.
-        return tuple(map(self._objects.__getitem__, self._indexes[index].keys(value)))
+        return tuple(map(self._objects.__getitem__, found))
 
     def index_values(self, index: str) -> Sequence[str]:
         """Every value that has objects in ``index``."""
@@ -277,8 +280,9 @@ class Store(Generic[T]):
         key = (metadata.namespace, metadata.name)
         old = self._objects.get(key)
         self._objects[key] = obj
-        for tally in self._tallies.values():
-            tally.put(key, obj)
+        if self._tallies:
+            for tally in self._tallies.values():
+                tally.put(key, obj)
         if old is None:
             for index in self._filed:
                 index.put(key, obj)

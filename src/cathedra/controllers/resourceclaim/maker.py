@@ -158,9 +158,10 @@ class ClaimMaker:
             self._fresh_by_owner[made_for] = key_of(claim)
 
     def _forget(self, claim: ResourceClaim) -> None:
-        if self._fresh and self._fresh.pop(key_of(claim), None) is not None:
-            if (made_for := _owner_and_entry(claim)) is not None:
-                self._fresh_by_owner.pop(made_for, None)
+        if not self._fresh or self._fresh.pop(key_of(claim), None) is None:
+            return
+        if (made_for := _owner_and_entry(claim)) is not None:
+            self._fresh_by_owner.pop(made_for, None)
 
     def _recent(self, key: ObjectKey) -> ResourceClaim | None:
         made = self._fresh.get(key)
