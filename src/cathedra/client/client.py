@@ -54,11 +54,10 @@ class Client:
 
         ``namespace`` is empty for cluster-scoped kinds and for reads over all namespaces.
         """
-        if ref.resource in self._last:
-            known = self._last[ref.resource]
-            # By identity: references are constants, and comparing five fields would cost as much as a new client.
-            if known.ref is ref and known.namespace == namespace:
-                return known
+        known = self._last.get(ref.resource)
+        # By identity: references are constants, and comparing five fields would cost as much as a new client.
+        if known is not None and known.ref is ref and known.namespace == namespace:
+            return known
         transport = self._negotiated.transport_of(ref)
         made = ResourceClient(transport, ref, namespace, self._options, self._applying)
         # Not cached before the served version is known: until then calls must pass through the negotiation.

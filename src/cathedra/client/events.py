@@ -160,13 +160,13 @@ class EventRecorder:
         ``reason`` is one word in CamelCase; ``component`` is named as the source instead of the recorder's own, for a
         part that has a name of its own in Kubernetes.
         """
-        # Dropped and counted: waiting would let a slow API server stop the scheduler.
-        if self._queue.full():
-            self.dropped += 1
-            return
         regarding, now = self._reference(involved), self._clock.now()
         note = _Note(regarding, type_, reason, shortened(message), action, now, component or self._component)
-        self._queue.put_nowait(note)
+        try:
+            self._queue.put_nowait(note)
+        except asyncio.QueueFull:
+            # Dropped and counted: waiting would let a slow API server stop the scheduler.
+            self.dropped += 1
 
     def _reference(self, involved: KubeObject | ObjectReference) -> ObjectReference:
         """The reference, in the version that the server has of the kind."""

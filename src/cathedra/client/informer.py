@@ -269,13 +269,13 @@ class Informer(Generic[T]):
 
     async def _watch(self) -> None:
         started = self._clock.monotonic()
-        received = 0
+        received = False
         stream = self._resource.watch(
             self._selection.label_selector, self._selection.field_selector, resource_version=self._resource_version
         )
         async with stream as events:
             async for event in events:
-                received += 1
+                received = True
                 kind, obj = event.type, event.object
                 if event.undecodable is not None:
                     self._undecodable_event(event, event.undecodable)
@@ -285,7 +285,7 @@ class Informer(Generic[T]):
                     self._put(obj)
                 # An event without a version does not move the position of the watch.
                 self._resource_version = obj.metadata.resource_version or self._resource_version
-        if received == 0 and self._clock.monotonic() - started < 1.0:
+        if not received and self._clock.monotonic() - started < 1.0:
             # A server that ends streams at once (overload, shutting down) must not be called again in a tight loop.
             await self._clock.sleep(1.0)
 

@@ -122,13 +122,14 @@ def has_claims(pod: Pod) -> bool:
 def claim_names(pod: Pod) -> list[str]:
     """The claims that the pod is known to use, those of its entries first; each as often as it is named."""
     names = []
+    recorded = pod.status.resource_claim_statuses
     generated: dict[str, str | None] | None = None
     for entry in pod.spec.resource_claims:
         source = entry.source or entry
         name = source.resource_claim_name
-        if name is None and source.resource_claim_template_name is not None:
+        if name is None and recorded and source.resource_claim_template_name is not None:
             if generated is None:  # once, for a pod may have thousands of both; the first of a name counts
-                generated = dict(map(_recorded, reversed(pod.status.resource_claim_statuses)))
+                generated = dict(map(_recorded, reversed(recorded)))
             name = generated.get(entry.name)
         if name:
             names.append(name)
