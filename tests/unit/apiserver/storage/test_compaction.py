@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cathedra.apiserver.storage.compaction import Compaction
 from cathedra.apiserver.storage.protocol import StorageError, Write
 from cathedra.apiserver.storage.transactions import (
+    FORMAT,
     SCHEMA,
     batch_of,
     commit_writes,
@@ -29,7 +30,7 @@ SIZE = 100
 def database() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.executescript(SCHEMA)
-    connection.execute("insert into meta (name, value) values ('format', 3)")
+    connection.execute("insert into meta (name, value) values ('format', ?)", (FORMAT,))
     return connection
 
 
@@ -55,23 +56,20 @@ def stored(connection: sqlite3.Connection) -> dict[str, tuple[int, bytes]]:
     return {record.key: (record.revision, record.value) for record in records(connection)}
 
 
-batches = st.lists(
-    st.tuples(
-        st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=200),
-        st.booleans(),
-    ),
-    min_size=1,
-    max_size=12,
-)
+def batches(keys: int) -> st.SearchStrategy[list[tuple[list[tuple[int, bool]], bool]]]:
+    """Batches of writes and removals of some keys, and whether the store is started again after each."""
+    writes = st.lists(st.tuples(st.integers(0, keys), st.booleans()), min_size=1, max_size=300)
+    return st.lists(st.tuples(writes, st.booleans()), min_size=1, max_size=8)
 
 
-@given(batches=batches, kept=st.sampled_from((0, 600)), part=st.sampled_from((1, 300)))
-@settings(max_examples=100)
-def test_compaction_changes_nothing_of_what_is_stored_also_across_restarts(
-    batches: list[tuple[list[tuple[int, bool]], bool]], kept: int, part: int
+@pytest.mark.parametrize("limits", [None, (0, 1), (0, 300), (600, 1), (600, 300)])
+@given(batches=st.sampled_from((30, 400)).flatmap(batches))
+@settings(max_examples=25)
+def test_a_database_holds_what_its_batches_say_compacted_or_not(
+    limits: tuple[int, int] | None, batches: list[tuple[list[tuple[int, bool]], bool]]
 ) -> None:
     connection = database()
-    compaction = compaction_of(connection, kept, part)
+    compaction = None if limits is None else compaction_of(connection, *limits)
     expected: dict[str, tuple[int, bytes]] = {}
     revision = 0
     for batch, restarts in batches:
@@ -83,12 +81,13 @@ def test_compaction_changes_nothing_of_what_is_stored_also_across_restarts(
             expected.pop(key, None)
             if not removes:
                 expected[key] = (revision, b"%030d" % revision)
-        assert commit(compaction, writes) == [None] * len(writes)
+        errors = commit_writes(connection, writes) if compaction is None else commit(compaction, writes)
+        assert errors == [None] * len(writes)
         assert not connection.in_transaction
-        assert stored_facts(connection)["revision"] == revision
+        assert stored_facts(connection) == {"format": FORMAT, "revision": revision}
         assert stored(connection) == expected
-        if restarts:
-            compaction = compaction_of(connection, kept, part)
+        if restarts and limits is not None:
+            compaction = compaction_of(connection, *limits)
     connection.close()
 
 

@@ -16,13 +16,11 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from cathedra.apiserver.storage import compaction, sqlite, transactions
 from cathedra.apiserver.storage.protocol import StorageError, Write
 from cathedra.apiserver.storage.sqlite import LostWrites, SQLiteStorage
-from cathedra.apiserver.storage.transactions import FORMAT, commit_writes, records, stored_facts
+from cathedra.apiserver.storage.transactions import FORMAT, commit_writes
 from cathedra.memory import return_freed
 
 
@@ -190,33 +188,6 @@ async def test_the_revision_of_a_removal_outlives_what_it_removes(tmp_path: Path
     await together(store, *(Write(f"/g/r/{number}", removed + number + 1, None) for number in range(removed)))
     await store.close()
     assert await kept(tmp_path / "db") == (2 * removed, {})
-
-
-@given(
-    batches=st.lists(
-        st.lists(st.tuples(st.integers(0, 400), st.booleans()), min_size=1, max_size=300), min_size=1, max_size=4
-    )
-)
-@settings(max_examples=25)
-def test_a_database_holds_what_its_batches_say(batches: list[list[tuple[int, bool]]]) -> None:
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.executescript(transactions.SCHEMA)
-    expected: dict[str, tuple[int, bytes]] = {}
-    revision = 0
-    for batch in batches:
-        writes = []
-        for number, removes in batch:
-            revision += 1
-            key = f"/g/r/{number}"
-            writes.append(Write(key, revision, None if removes else b"%d" % revision))
-            expected.pop(key, None)
-            if not removes:
-                expected[key] = (revision, b"%d" % revision)
-        assert commit_writes(connection, writes) == [None] * len(writes)
-        assert not connection.in_transaction
-        assert stored_facts(connection) == {"format": FORMAT, "revision": revision}
-    assert {record.key: (record.revision, record.value) for record in records(connection)} == expected
-    connection.close()
 
 
 async def test_writes_that_wait_at_the_end_are_kept(tmp_path: Path) -> None:
