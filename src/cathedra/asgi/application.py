@@ -1,5 +1,5 @@
-"""The interface between a server and an ASGI application (https://asgi.readthedocs.io): types, request headers, and the
-certificate of a client.
+"""The interface between a server and an ASGI application (https://asgi.readthedocs.io): types, the headers and body
+of a request, and the certificate of a client.
 
 It stands apart from the protocols, so that an application without a socket loads no server.
 """
@@ -46,6 +46,22 @@ class RequestHeaders(Pairs):
 
 
 _name: Final = itemgetter(0)
+
+
+async def read_body(receive: Receive, limit: int) -> bytes | None:
+    """Return the body of a request; None if it has more than ``limit`` bytes. If the client leaves, the body ends."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        part = message.get("body", b"")
+        size += len(part)
+        # Tested for each part: a body without an announced length must not be collected beyond the limit.
+        if size > limit:
+            return None
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
 
 
 PEER_CERTIFICATE: Final = "cathedra.peer_certificate"

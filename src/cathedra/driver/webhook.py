@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -23,6 +23,7 @@ from cathedra.api.core.core_v1 import Secret
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import decode
+from cathedra.asgi.application import Receive, Scope, Send, read_body
 from cathedra.asgi.listener import Listener, TLSFiles, bind
 from cathedra.certificates.authority import Authority
 from cathedra.client.client import Client
@@ -135,8 +136,6 @@ _MOST_BYTES: Final = 8 * 1024 * 1024
 _PLAIN: Final = b"text/plain; charset=utf-8"
 _LOG = logging.getLogger(__name__)
 
-Receive = Callable[[], Awaitable[Mapping[str, Any]]]
-
 
 class WebhookApplication:
     """The ASGI application of a driver's webhook.
@@ -148,9 +147,7 @@ class WebhookApplication:
         self._driver = driver
         self._models = models
 
-    async def __call__(
-        self, scope: Mapping[str, Any], receive: Receive, send: Callable[[dict[str, Any]], Awaitable[None]]
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request; other scopes are ignored."""
         if scope["type"] != "http":
             return
@@ -159,7 +156,7 @@ class WebhookApplication:
         await send({"type": "http.response.start", "status": code, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _answer(self, scope: Mapping[str, Any], receive: Receive) -> tuple[int, bytes, bytes]:
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes, bytes]:
         if scope["path"] == "/readyz":
             return 200, b"ok", _PLAIN
         if scope["path"] != PATH:
@@ -169,7 +166,8 @@ class WebhookApplication:
         kinds = [value for name, value in scope["headers"] if name == b"content-type"]
         if not kinds or kinds[0].partition(b";")[0].strip() != b"application/json":
             return 415, b"the body must be application/json\n", _PLAIN
-        body = await _read(receive)
+        # Callers are not authenticated, so the limit holds before anything is decoded.
+        body = await read_body(receive, _MOST_BYTES)
         if body is None:
             return 413, b"the body is too large\n", _PLAIN
         try:
@@ -179,22 +177,6 @@ class WebhookApplication:
         if not answer["response"]["allowed"]:
             _LOG.info("refused: %s", answer["response"]["status"]["message"])
         return 200, json.dumps(answer).encode(), b"application/json"
-
-
-async def _read(receive: Receive) -> bytes | None:
-    """The body; None if it is larger than any review."""
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        part = message.get("body", b"")
-        size += len(part)
-        # Callers are not authenticated, so the limit holds before anything is decoded.
-        if size > _MOST_BYTES:
-            return None
-        parts.append(part)
-        if not message.get("more_body", False):
-            return b"".join(parts)
 
 
 _CONFIGURATIONS: Final = ResourceRef(

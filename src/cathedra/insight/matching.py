@@ -26,10 +26,11 @@ from cathedra.cel.selector import COST_LIMIT
 from cathedra.cel.values import CELValue, text
 from cathedra.deadline import Interruption
 from cathedra.insight.reading.state import ClusterState, Note
-from cathedra.insight.rendering import API_VERSION, Style, attribute_text, plain, table_lines, wrapped
+from cathedra.insight.rendering import API_VERSION, Style, plain, table_lines, wrapped
 from cathedra.insight.selectors.devices import DeviceCatalog
 from cathedra.insight.selectors.reads import conjuncts, source_of
 from cathedra.printable import counted, printable_values
+from cathedra.semantics.groupdomains import attribute_text
 
 
 def match(

@@ -6,8 +6,6 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from cathedra.api.resource import DeviceAttribute
-
 API_VERSION: Final = "cathedra.dev/v1"
 Style = Callable[[str, str], str]
 """A text and its role («title», «good», «bad», «dim») → the styled text."""
@@ -51,15 +49,6 @@ def amount_text(resource: str, amount: int) -> str:
             if amount and amount % size == 0:
                 return f"{amount // size}{unit}"
     return str(amount)
-
-
-def attribute_text(attribute: DeviceAttribute) -> str:
-    """The value of an attribute as people write it."""
-    for value in (attribute.string, attribute.version, attribute.int_, attribute.bool_):
-        if value is not None:
-            return str(value).lower() if isinstance(value, bool) else str(value)
-    several = attribute.strings or attribute.versions or attribute.ints or attribute.bools
-    return ",".join(map(str, several))
 
 
 def table_lines(

@@ -26,7 +26,7 @@ from cathedra.api.core.authentication_v1 import UserInfo
 from cathedra.api.nesting import WRAPPED_DEPTH, load_json
 from cathedra.api.status import StatusError, bad_request, failure, internal_error
 from cathedra.api.undecodable import FAULTS
-from cathedra.asgi.application import ASGIApplication, Receive, Scope, Send
+from cathedra.asgi.application import ASGIApplication, Receive, Scope, Send, read_body
 from cathedra.client.client import Client
 from cathedra.client.reviews import RequestAuthenticator, ReviewUnavailable
 from cathedra.clock import Clock
@@ -103,7 +103,10 @@ class AnswerApplication:
             detail = _detail(
                 parse_qs(scope.get("query_string", b"").decode("latin-1"), max_num_fields=_MOST_PARAMETERS)
             )
-            arguments = _body_arguments(await _body(receive))
+            body = await read_body(receive, MOST_BYTES)
+            if body is None:
+                raise failure(413, "RequestEntityTooLarge", f"a body is limited to {MOST_BYTES >> 20} MiB")
+            arguments = _body_arguments(body)
         try:
             question = question_of(tool.name, arguments)
         except InvalidInput as error:
@@ -180,24 +183,6 @@ def _body_arguments(body: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise bad_request("the body is no JSON object with the arguments of the tool")
     return found
-
-
-async def _body(receive: Receive) -> bytes:
-    """Return the body of a request.
-
-    Raises:
-        StatusError: 413, it is longer than `MOST_BYTES`.
-    """
-    pieces, size = [], 0
-    while True:
-        message = await receive()
-        piece = message.get("body", b"")
-        size += len(piece)
-        if size > MOST_BYTES:
-            raise failure(413, "RequestEntityTooLarge", f"a body is limited to {MOST_BYTES >> 20} MiB")
-        pieces.append(piece)
-        if message["type"] == "http.disconnect" or not message.get("more_body"):
-            return b"".join(pieces)
 
 
 def _unavailable(why: str) -> bytes:

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qs
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.asgi.application import Receive, Scope, Send
+from cathedra.asgi.application import Receive, Scope, Send, read_body
 from cathedra.asgi.listener import Listener, bind
 
 HOST: Final = "127.0.0.1"
@@ -105,7 +105,7 @@ class PageServer:
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _JSON:
             await _respond(send, 415, b"questions are application/json\n", _PLAIN)
             return
-        body = await _body(receive)
+        body = await read_body(receive, MOST_BYTES)
         if body is None:
             await _respond(send, 413, f"a question is limited to {MOST_BYTES >> 20} MiB\n".encode(), _PLAIN)
             return
@@ -154,20 +154,6 @@ async def _left(receive: Receive) -> None:
     """Wait until the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _body(receive: Receive) -> bytes | None:
-    """Return the request's body; None if it is longer than `MOST_BYTES`."""
-    pieces, size = [], 0
-    while True:
-        message = await receive()
-        piece = message.get("body", b"")
-        size += len(piece)
-        if size > MOST_BYTES:
-            return None
-        pieces.append(piece)
-        if message["type"] == "http.disconnect" or not message.get("more_body"):
-            return b"".join(pieces)
 
 
 async def _respond(send: Send, status: int, body: bytes, kind: bytes) -> None:

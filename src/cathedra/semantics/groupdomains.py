@@ -218,6 +218,15 @@ def single_values(attribute: DeviceAttribute | None) -> Iterator[DeviceAttribute
     yield from (DeviceAttribute(version=one) for one in attribute.versions)
 
 
+def attribute_text(attribute: DeviceAttribute) -> str:
+    """Return the value of an attribute as users write it; the elements of a list are separated by commas."""
+    for value in (attribute.string, attribute.version, attribute.int_, attribute.bool_):
+        if value is not None:
+            return str(value).lower() if isinstance(value, bool) else str(value)
+    several = attribute.strings or attribute.versions or attribute.ints or attribute.bools
+    return ",".join(map(str, several))
+
+
 def _nodes_of(piece: ResourceSlice, nodes: Iterable[Node]) -> Iterator[str]:
     if piece.spec.node_name:
         yield piece.spec.node_name

@@ -6,10 +6,11 @@ Sources: ``pkg/api/v1/pod/util.go``, ``pkg/controller/controller_utils.go`` (IsP
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cathedra.api.core.core_v1 import Container, Pod
+from cathedra.api.core.core_v1 import Container, EphemeralContainer, Pod, PodSpec
+from cathedra.api.field import FieldPath
 from cathedra.api.struct import encode, replace
 from cathedra.semantics.conditions import find_condition
 
@@ -65,6 +66,19 @@ def long_running_containers(pod: Pod) -> Iterator[Container]:
     """The containers and the sidecars: those that run at the same time, and so may not have the same host port."""
     yield from pod.spec.containers
     yield from (container for container in pod.spec.init_containers if is_sidecar(container))
+
+
+def containers_at(path: FieldPath, spec: PodSpec) -> Iterator[tuple[FieldPath, Container | EphemeralContainer]]:
+    """Yield the containers of a spec with their fields: init containers, containers, then ephemeral ones
+    (VisitContainersWithPath)."""
+    groups: tuple[tuple[str, Sequence[Container | EphemeralContainer]], ...] = (
+        ("initContainers", spec.init_containers),
+        ("containers", spec.containers),
+        ("ephemeralContainers", spec.ephemeral_containers),
+    )
+    for name, containers in groups:
+        for position, container in enumerate(containers):
+            yield path.child(name).index(position), container
 
 
 _TOKEN_VOLUME: Final = re.compile(rb"kube-api-access-[a-z0-9]+")

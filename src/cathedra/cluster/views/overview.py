@@ -26,7 +26,6 @@ from cathedra.api.resource import (
 )
 from cathedra.api.resource import (
     Device,
-    DeviceAttribute,
     DeviceRequestAllocationResult,
     DeviceTaint,
     DeviceTaintRule,
@@ -49,6 +48,7 @@ from cathedra.client.transport import ResourceRef
 from cathedra.cluster.views.waiting import Surroundings, why_waiting
 from cathedra.printable import counted
 from cathedra.releases import FeatureGates, behaviours
+from cathedra.semantics.groupdomains import attribute_text
 from cathedra.semantics.nodes import is_node_ready
 from cathedra.semantics.podclaims import claim_names
 from cathedra.semantics.tolerations import HARD_EFFECTS
@@ -298,7 +298,7 @@ def device_rows(around: Surroundings) -> Iterator[DeviceRow]:
                 driver=spec.driver,
                 pool=spec.pool.name,
                 name=device.name,
-                attributes={name: _attribute_text(value) for name, value in sorted(device.attributes.items())},
+                attributes={name: attribute_text(value) for name, value in sorted(device.attributes.items())},
                 capacity={name: str(amount.value) for name, amount in sorted(device.capacity.items())},
                 claims=tuple(holders.get((*pool, device.name), ())),
                 state=_state(
@@ -408,12 +408,3 @@ def _requested(claims: Iterable[ResourceClaim]) -> Iterator[tuple[CounterKey, Qu
             for use in result.consumed_counters:
                 for name, amount in use.counters.items():
                     yield (result.driver, result.pool, use.counter_set, name), amount
-
-
-def _attribute_text(attribute: DeviceAttribute) -> str:
-    values = (attribute.string, attribute.version, attribute.int_, attribute.bool_)
-    scalar = next((value for value in values if value is not None), None)
-    if scalar is not None:
-        return str(scalar).lower() if isinstance(scalar, bool) else str(scalar)
-    several = attribute.strings or attribute.versions or attribute.ints or attribute.bools
-    return ",".join(map(str, several))

@@ -11,9 +11,9 @@ from cathedra.api.core.core_v1 import Event, Pod
 from cathedra.api.resource import Device, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.insight.explanation.report import ClaimReport, HeldDevice
 from cathedra.insight.reading.state import ClusterState
-from cathedra.insight.rendering import attribute_text
 from cathedra.printable import counted
 from cathedra.semantics.conditions import find_condition
+from cathedra.semantics.groupdomains import attribute_text
 from cathedra.semantics.podobstacles import warnings_about
 from cathedra.semantics.pods import is_terminal
 from cathedra.semantics.preferredconstraints import constraint_text, holds, preferences_of, with_constraints

@@ -25,7 +25,7 @@ from cathedra.insight.explanation.causes import unusual_pools
 from cathedra.insight.inventory.placement import CounterKey, PlacedPartition, placements
 from cathedra.insight.inventory.report import DeviceEntry, DeviceGroup, DeviceHolder, DeviceList, Total
 from cathedra.insight.reading.state import ClusterState, problems_of_slices
-from cathedra.insight.rendering import attribute_text
+from cathedra.semantics.groupdomains import attribute_text
 from cathedra.semantics.tolerations import HARD_EFFECTS
 
 DeviceKey = tuple[str, str, str]

@@ -12,7 +12,7 @@ from cathedra.insight.explanation.explain import explain
 from cathedra.insight.explanation.report import Explanation
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
-from cathedra.insight.rendering import attribute_text
+from cathedra.semantics.groupdomains import attribute_text
 from cathedra.semantics.preferredconstraints import PREFERRED
 from tests.insight.building import Object, claim, device, device_class, held, node, pod, request, slice_of
 

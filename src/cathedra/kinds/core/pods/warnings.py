@@ -17,6 +17,7 @@ from cathedra.api.goquote import go_quote
 from cathedra.api.quantity import NANO
 from cathedra.kinds.core.pods.equivalence import spec_key
 from cathedra.remembering import remembered
+from cathedra.semantics.pods import containers_at
 
 _NODE_LABELS: Final = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
@@ -70,7 +71,7 @@ def app_armor_warnings(pod: core_v1.Pod) -> Iterator[str]:
     annotations while it prepares the pod (``applyAppArmorVersionSkew``)."""
     if any(key.startswith(_APPARMOR) for key in pod.metadata.annotations):
         noted = FieldPath("").child("metadata", "annotations")
-        for _, container in _containers(FieldPath("spec"), pod.spec):
+        for _, container in containers_at(FieldPath("spec"), pod.spec):
             yield from _app_armor(noted, pod.metadata.annotations, pod.spec, container)
 
 
@@ -122,7 +123,7 @@ def _warnings(path: FieldPath, annotations: dict[str, str], spec: core_v1.PodSpe
             yield f'{below.child("imagePullSecrets").index(position).child("name")}: invalid empty name ""'
     yield from _fractions(below.child("overhead"), spec.overhead)
     yield from _profiles_of_pod(noted, annotations, spec)
-    for where, container in _containers(below, spec):
+    for where, container in containers_at(below, spec):
         yield from _profiles(noted, annotations, spec, container)
         yield from _amounts(where.child("resources"), container)
         yield from _variables(where.child("env"), container.env)
@@ -132,17 +133,6 @@ def _warnings(path: FieldPath, annotations: dict[str, str], spec: core_v1.PodSpe
         where = below.child("terminationGracePeriodSeconds")
         yield f"{where}: must be >= 0; negative values are invalid and will be treated as 1"
     yield from _affinities(below.child("affinity"), spec.affinity)
-
-
-def _containers(path: FieldPath, spec: core_v1.PodSpec) -> Iterator[tuple[FieldPath, Container]]:
-    lists: tuple[tuple[str, Sequence[Container]], ...] = (
-        ("initContainers", spec.init_containers),
-        ("containers", spec.containers),
-        ("ephemeralContainers", spec.ephemeral_containers),
-    )
-    for name, containers in lists:
-        for position, container in enumerate(containers):
-            yield path.child(name).index(position), container
 
 
 def _node_labels(path: FieldPath, spec: core_v1.PodSpec) -> Iterator[str]:
@@ -290,7 +280,7 @@ def _variables(path: FieldPath, variables: Sequence[core_v1.EnvVar]) -> Iterator
 def _ports(path: FieldPath, spec: core_v1.PodSpec) -> Iterator[str]:
     """Warn of ports that are repeated, or may be meant to be the same."""
     seen: dict[tuple[int, str], list[tuple[FieldPath, core_v1.ContainerPort]]] = {}
-    for where, container in _containers(path, spec):
+    for where, container in containers_at(path, spec):
         for position, port in enumerate(container.ports):
             at = where.child("ports").index(position)
             if port.host_ip and not port.host_port:

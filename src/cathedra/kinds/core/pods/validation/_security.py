@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import json_names, to_dict
 from cathedra.kinds.core.pods.validation._volumes import validate_descending_path
+from cathedra.semantics.pods import containers_at
 
 _IDS: Final = range(2**31)
 _ID_TEXT: Final = "must be between 0 and 2147483647, inclusive"
@@ -212,9 +213,9 @@ def validate_system(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -
 def _linux(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
     if spec.security_context is not None and spec.security_context.windows_options is not None:
         errors.forbidden(path.child("securityContext", "windowsOptions"), _NOT_LINUX)
-    for where, context in _contexts(path, spec):
-        if context.windows_options is not None:
-            errors.forbidden(where.child("windowsOptions"), _NOT_LINUX)
+    for where, container in containers_at(path, spec):
+        if container.security_context is not None and container.security_context.windows_options is not None:
+            errors.forbidden(where.child("securityContext", "windowsOptions"), _NOT_LINUX)
 
 
 def _windows(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
@@ -222,22 +223,10 @@ def _windows(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
         of_spec = name in _OF_SPEC
         if _is_set(spec if of_spec else spec.security_context, name):
             errors.forbidden(path.child(name) if of_spec else path.child("securityContext", name), _NOT_WINDOWS)
-    for where, context in _contexts(path, spec):
+    for where, container in containers_at(path, spec):
         for name in _CONTAINERS:
-            if _is_set(context, name):
-                errors.forbidden(where.child(name), _NOT_WINDOWS)
-
-
-def _contexts(path: FieldPath, spec: core_v1.PodSpec) -> Iterator[tuple[FieldPath, core_v1.SecurityContext]]:
-    groups: tuple[tuple[str, Sequence[core_v1.Container | core_v1.EphemeralContainer]], ...] = (
-        ("initContainers", spec.init_containers),
-        ("containers", spec.containers),
-        ("ephemeralContainers", spec.ephemeral_containers),
-    )
-    for name, containers in groups:
-        for position, container in enumerate(containers):
-            if container.security_context is not None:
-                yield path.child(name).index(position).child("securityContext"), container.security_context
+            if _is_set(container.security_context, name):
+                errors.forbidden(where.child("securityContext", name), _NOT_WINDOWS)
 
 
 def _is_set(of: Any, name: str) -> bool:
