@@ -102,7 +102,7 @@ def _run(argv: Sequence[str] | None) -> int:
     except BrokenPipeError:
         return 1
     except Exception as error:
-        # The module knows every part's errors; a call that works out need not load them.
+        # Loaded here: a call that works out does not need it.
         from cathedra.cli.errors import error_line
 
         line = error_line(error)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +14,7 @@ import pytest
 
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import not_found
-from cathedra.cli.errors import error_line
+from cathedra.cli.errors import PRINTED, error_line
 from cathedra.cli.main import main
 from cathedra.client.kubeconfig import KubeconfigError
 
@@ -88,6 +91,25 @@ def test_what_the_surroundings_did_is_told_and_our_own_faults_are_not() -> None:
     assert error_line(not_found(GroupResource("", "pods"), "a")) == 'pods "a" not found'
     assert error_line(KeyError("x")) is None
     assert error_line(ExceptionGroup("parts", [OSError("a"), KeyError("b")])) is None
+
+
+@pytest.mark.parametrize("one", PRINTED)
+def test_an_error_that_is_told_has_its_name_in_its_module(one: str) -> None:
+    """The list has names, of which no type checker knows whether they exist."""
+    module, _, name = one.partition(":")
+    error = getattr(importlib.import_module(module), name)
+    assert error_line(error.__new__(error)) is not None
+
+
+def test_a_wrong_call_loads_no_part() -> None:
+    look = (
+        "import sys; from cathedra.cli.main import main; code = main(['delete', 'Bad_Name']);"
+        " sys.exit(code if not {'cathedra.scheduler', 'cathedra.controllers', 'cathedra.apiserver', 'cathedra.node'}"
+        " & sys.modules.keys() else 99)"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "got 'Bad_Name'" in done.stderr
 
 
 def test_the_parts_need_what_they_cannot_guess(capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace, program: str) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        # The module knows every part's errors; a call that works out need not load them.
+        # Loaded here: a call that works out does not need it.
         from cathedra.cli.errors import error_line
 
         line = error_line(error)
