@@ -27,13 +27,14 @@ from cathedra.client.resources import PODS
 from cathedra.client.store import Store
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.resourceclaim import podindexes
 from cathedra.controllers.resourceclaim.maker import POD_CLAIM_NAME, generate_name
 from cathedra.controllers.resourceclaim.release import FINALIZER, DeletedPods
 from cathedra.releases import FeatureGates, classic
 from cathedra.semantics.owners import controller_of, controller_reference, is_controlled_by
 from cathedra.semantics.podclaims import (
+    BY_CLAIM,
     PodClaimError,
+    by_claim,
     claim_names,
     claim_source,
     entry_claim,
@@ -79,7 +80,7 @@ class ClassicResourceClaimController:
         self._claims = context.informers.of(CLAIMS)
         self._templates = context.informers.of(TEMPLATES)
         self._contexts = context.informers.of(CONTEXTS)
-        self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim, names_same_claims)
+        self._pods.store.add_index(BY_CLAIM, by_claim, names_same_claims)
         self._claims.store.add_index(_BY_OWNER_AND_ENTRY, _owner_and_entry)
         self._pods.add_handler(
             self._pod_changed,
@@ -136,7 +137,7 @@ class ClassicResourceClaimController:
 
     def _wake_users(self, claim: v1alpha2.ResourceClaim) -> None:
         value = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        for pod in self._pods.store.by_index(podindexes.BY_CLAIM, value):
+        for pod in self._pods.store.by_index(BY_CLAIM, value):
             self._pod_changed(pod)
 
     def _template_changed(self, template: v1alpha2.ResourceClaimTemplate) -> None:

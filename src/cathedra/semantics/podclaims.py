@@ -9,6 +9,7 @@ look up a reservation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -151,6 +152,16 @@ def names_same_claims(old: Pod, new: Pod) -> bool:
     )
 
 
+BY_CLAIM: Final = "pod-claim"
+"""Name of the index by the claims that pods use. Parts that share an informer share the index."""
+
+
+def by_claim(pod: Pod) -> Sequence[str]:
+    """Return ``namespace/name`` of every claim that ``pod`` uses, as the index function of `BY_CLAIM`."""
+    names = claim_names(pod)
+    return [f"{pod.metadata.namespace}/{name}" for name in names] if names else ()
+
+
 def extended_claim_name(pod: Pod) -> str:
     """The claim that was made for the pod's extended resources, "" if there is none."""
     status = pod.status.extended_resource_claim_status
@@ -168,6 +179,21 @@ def pod_group_name(pod: Pod) -> str:
     """The pod's PodGroup, "" if it has none."""
     group = pod.spec.scheduling_group
     return (group.pod_group_name or "") if group is not None else ""
+
+
+BY_GROUP: Final = "pod-group"
+"""Name of the index of pods by their PodGroup; shared as `BY_CLAIM` is."""
+
+
+def by_group(pod: Pod) -> Sequence[str]:
+    """Return ``namespace/name`` of the pod's PodGroup, if it has one, as the index function of `BY_GROUP`."""
+    name = pod_group_name(pod)
+    return (f"{pod.metadata.namespace}/{name}",) if name else ()
+
+
+def same_group(old: Pod, new: Pod) -> bool:
+    """Return True if both states of a pod are identical in what `by_group` reads."""
+    return old.spec.scheduling_group is new.spec.scheduling_group
 
 
 def is_done_with_claims(pod: Pod) -> bool:

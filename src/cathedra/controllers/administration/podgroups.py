@@ -16,7 +16,7 @@ from cathedra.api.struct import replace
 from cathedra.client.resources import COMPOSITEPODGROUPS, PODGROUPS, PODS
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
-from cathedra.semantics.podclaims import pod_group_name
+from cathedra.semantics.podclaims import BY_GROUP, by_group, pod_group_name, same_group
 from cathedra.semantics.podgroups import parent_name
 from cathedra.semantics.pods import is_terminal
 
@@ -47,7 +47,7 @@ class PodGroupProtectionController:
         self._queue: WorkQueue[ProtectedGroup] = context.queue()
         self._groups = context.informers.of(PODGROUPS)
         self._pods = context.informers.of(PODS)
-        self._pods.store.add_index("podgroup", _group_keys)
+        self._pods.store.add_index(BY_GROUP, by_group, same_group)
         self._groups.add_handler(
             on_add=self._enqueue, on_update=lambda _, group: self._enqueue(group), on_delete=self._child_gone
         )
@@ -107,7 +107,7 @@ class PodGroupProtectionController:
         """Return True if pods of the group have not ended, or groups below it exist."""
         name = f"{key.namespace}/{key.name}"
         if key.kind == "pods":
-            return any(not is_terminal(pod) for pod in self._pods.store.by_index("podgroup", name))
+            return any(not is_terminal(pod) for pod in self._pods.store.by_index(BY_GROUP, name))
         assert self._composites is not None, "without the gate no such key is added"
         stores = (self._groups.store, self._composites.store)
         return any(True for store in stores for _ in store.by_index(_BY_PARENT, name))
@@ -115,11 +115,6 @@ class PodGroupProtectionController:
 
 def _parents(group: PodGroup | CompositePodGroup) -> tuple[str, ...]:
     return (f"{group.metadata.namespace}/{parent_name(group)}",) if parent_name(group) else ()
-
-
-def _group_keys(pod: Pod) -> tuple[str, ...]:
-    key = _group_key(pod)
-    return (key,) if key else ()
 
 
 def _group_key(pod: Pod) -> str:

@@ -32,7 +32,6 @@ from cathedra.controllers.devicetaints.taints import (
     tainted_devices,
 )
 from cathedra.controllers.podcontrol import evict
-from cathedra.controllers.resourceclaim import podindexes
 from cathedra.releases import behaviours
 from cathedra.semantics import podclaims
 from cathedra.semantics.conditions import find_condition
@@ -83,7 +82,7 @@ class DeviceTaintEvictionController:
         self._evictions_by_rule: dict[str, int] = {}
         self._told: dict[str, tuple[int, float]] = {}
         """Rule uid → generation and time (monotonic) of its last status."""
-        self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim, podclaims.names_same_claims)
+        self._pods.store.add_index(podclaims.BY_CLAIM, podclaims.by_claim, podclaims.names_same_claims)
         self._claims.store.add_index(BY_DEVICE, by_device, same_allocation)
         self._listen()
 
@@ -146,7 +145,7 @@ class DeviceTaintEvictionController:
 
     def _users(self, claim: ResourceClaim) -> Iterable[Pod]:
         value = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        return self._pods.store.by_index(podindexes.BY_CLAIM, value)
+        return self._pods.store.by_index(podclaims.BY_CLAIM, value)
 
     def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         before = tainted_devices(old) if old is not None else {}

@@ -18,7 +18,6 @@ from cathedra.api.undecodable import Undecodable
 from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.resourceclaim import podindexes
 from cathedra.controllers.resourceclaim.maker import (
     ClaimMaker,
     GroupFeatureDisabled,
@@ -70,7 +69,7 @@ class ResourceClaimController:
 
             show_creations(context.registry, self._maker.created, context.gates)
         self._release = self.release_type(self._client, informers, self._deleted, groups=self._workloads)
-        self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim, podclaims.names_same_claims)
+        self._pods.store.add_index(podclaims.BY_CLAIM, podclaims.by_claim, podclaims.names_same_claims)
         self._pods.add_handler(
             on_add=self._pod_changed,
             on_update=lambda _, pod: self._pod_changed(pod),
@@ -84,7 +83,7 @@ class ResourceClaimController:
             on_add=self._template_changed, on_update=lambda _, template: self._template_changed(template)
         )
         if self._groups is not None:
-            self._pods.store.add_index(podindexes.BY_GROUP, podindexes.by_group, podindexes.same_group)
+            self._pods.store.add_index(podclaims.BY_GROUP, podclaims.by_group, podclaims.same_group)
             self._groups.add_handler(
                 on_add=self._group_changed,
                 on_update=lambda _, group: self._group_changed(group),
@@ -172,7 +171,7 @@ class ResourceClaimController:
 
     def _reconsider_users(self, claim: ResourceClaim) -> None:
         value = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        for pod in self._pods.store.by_index(podindexes.BY_CLAIM, value):
+        for pod in self._pods.store.by_index(podclaims.BY_CLAIM, value):
             self._pod_changed(pod)
         # Groups have no index by claim: they are few, and claims of groups change rarely.
         if self._groups is not None:
@@ -199,7 +198,7 @@ class ResourceClaimController:
             if status.resource_claim_name:
                 self._queue.add(ClaimKey("claim", group.metadata.namespace, status.resource_claim_name))
         value = f"{group.metadata.namespace}/{group.metadata.name}"
-        for pod in self._pods.store.by_index(podindexes.BY_GROUP, value):
+        for pod in self._pods.store.by_index(podclaims.BY_GROUP, value):
             self._pod_changed(pod)
 
     def _entry_needs_work(self, pod: Pod, entry: PodResourceClaim) -> bool:

@@ -13,9 +13,7 @@ from cathedra.api.resource import ResourceClaim
 from cathedra.client.store import Store
 from cathedra.scheduler.dynamicresources.claims import Resolver, UnresolvedClaim
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, EventResource
-from cathedra.semantics.podclaims import claim_names, names_same_claims, pod_group_name
-
-_INDEX = "cathedra.scheduler/claims"
+from cathedra.semantics.podclaims import BY_CLAIM, by_claim, names_same_claims, pod_group_name
 
 
 class QueueingHints:
@@ -42,7 +40,7 @@ class QueueingHints:
         self._counts_pods = counts_pods
         self._resolver = resolver
         self._pods = pods
-        pods.add_index(_INDEX, _waiting_for, _waits_for_same)
+        pods.add_index(BY_CLAIM, by_claim, names_same_claims)
 
     def registrations(self) -> Sequence[EventRegistration]:
         """Nodes, claims, the pod's own claim names, classes, slices."""
@@ -71,8 +69,8 @@ class QueueingHints:
         if claim is None:
             return None
         key = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        waiting = self._pods.by_index(_INDEX, key)
-        return [pod.metadata.uid for pod in waiting] if waiting else ()
+        users = self._pods.by_index(BY_CLAIM, key)
+        return [pod.metadata.uid for pod in users if not pod.spec.node_name and pod.spec.resource_claims]
 
     def _claim_helps(self, pod: Pod, change: ClusterEvent) -> bool:
         old: ResourceClaim | None = change.old
@@ -130,14 +128,3 @@ def _freed(old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
     if old is None or old.status.allocation is None:
         return False
     return new is None or new.status.allocation is None
-
-
-def _waiting_for(pod: Pod) -> Sequence[str]:
-    """The claims of a pod without a node, as ``namespace/name``."""
-    if pod.spec.node_name or not pod.spec.resource_claims:
-        return ()
-    return list(map(f"{pod.metadata.namespace}/".__add__, claim_names(pod)))
-
-
-def _waits_for_same(old: Pod, new: Pod) -> bool:
-    return old.spec.node_name == new.spec.node_name and names_same_claims(old, new)

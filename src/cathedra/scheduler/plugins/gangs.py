@@ -21,7 +21,7 @@ from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegis
 from cathedra.scheduler.framework.plugin import PermitPlugin, PreEnqueuePlugin
 from cathedra.scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from cathedra.scheduler.state.pod_info import PodInfo
-from cathedra.semantics.podclaims import pod_group_name
+from cathedra.semantics.podclaims import BY_GROUP, by_group, pod_group_name, same_group
 from cathedra.semantics.podgroups import (
     GroupKey,
     GroupNode,
@@ -35,7 +35,6 @@ from cathedra.semantics.podgroups import (
 from cathedra.semantics.podgroups import group_key as key_of
 from cathedra.semantics.pods import is_terminal
 
-POD_GROUP_INDEX = "cathedra.scheduler/pod-group"
 _BY_PARENT = "cathedra.scheduler/parent-group"
 _TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 
@@ -54,7 +53,7 @@ class StoredGroups:
         self._groups = groups
         self._composites = composites
         self._pods = pods
-        pods.add_index(POD_GROUP_INDEX, groups_of, same_group)
+        pods.add_index(BY_GROUP, by_group, same_group)
         if composites is not None:
             groups.add_index(_BY_PARENT, _parents)
             composites.add_index(_BY_PARENT, _parents)
@@ -82,7 +81,7 @@ class StoredGroups:
 
     def pods(self, namespace: str, name: str) -> Iterable[Pod]:
         """Return the pods of a PodGroup that have not ended."""
-        return (pod for pod in self._pods.by_index(POD_GROUP_INDEX, f"{namespace}/{name}") if not is_terminal(pod))
+        return (pod for pod in self._pods.by_index(BY_GROUP, f"{namespace}/{name}") if not is_terminal(pod))
 
     def has_parent(self, group: PodGroup) -> bool:
         """Return True if the group belongs to a hierarchy."""
@@ -225,16 +224,6 @@ def placement_feasible(node: GroupNode, scheduled: int, remaining: int) -> Statu
 def group_key(pod: Pod) -> str:
     """``namespace/name`` of the pod's group, which it must have."""
     return f"{pod.metadata.namespace}/{pod_group_name(pod)}"
-
-
-def same_group(old: Pod, new: Pod) -> bool:
-    """Return True if both versions of a pod have the same objects in all fields that `groups_of` reads."""
-    return old.spec.scheduling_group is new.spec.scheduling_group
-
-
-def groups_of(pod: Pod) -> Iterable[str]:
-    """The pod's group, if it has one, for the index `POD_GROUP_INDEX`."""
-    return (group_key(pod),) if pod_group_name(pod) else ()
 
 
 def _parents(group: PodGroup | CompositePodGroup) -> Iterable[str]:

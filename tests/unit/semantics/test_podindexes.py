@@ -11,14 +11,14 @@ from cathedra.api.core.core_v1 import Pod, PodExtendedResourceClaimStatus, PodRe
 from cathedra.api.struct import from_dict, replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.store import Store
-from cathedra.controllers.resourceclaim.podindexes import (
+from cathedra.semantics.podclaims import (
     BY_CLAIM,
     BY_GROUP,
     by_claim,
     by_group,
+    names_same_claims,
     same_group,
 )
-from cathedra.semantics.podclaims import names_same_claims
 
 ENTRIES = [{"name": "a", "resourceClaimName": "c"}, {"name": "b", "resourceClaimTemplateName": "t"}]
 
