@@ -12,14 +12,14 @@ configurations are the exception, in Kubernetes as here: they are documents, and
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from functools import cache
+from functools import cache, partial
 from itertools import chain, compress, count
-from operator import attrgetter, is_not
+from operator import attrgetter, is_not, ne
 from typing import Any, Final
 
 import msgspec
 
-from cathedra.api.boundedcache import LONGEST_KEY, is_short
+from cathedra.api.boundedcache import LONGEST_KEY
 from cathedra.api.struct import EMPTY_LIST, KubeStruct, encode, json_names, to_dict
 from cathedra.apiserver.ownership.documents import changes as document_changes
 from cathedra.apiserver.ownership.fieldset import (
@@ -34,7 +34,7 @@ from cathedra.apiserver.ownership.fieldset import (
     changes_of,
 )
 from cathedra.apiserver.ownership.typed import MISSING, element_of, element_of_text, field_shape, is_leaf
-from cathedra.apiserver.patches.schema import STRING, Leaf, ListShape, MapShape, Shape, StructShape, struct_shape
+from cathedra.apiserver.patches.schema import STRING, ListShape, MapShape, Shape, StructShape, struct_shape
 from cathedra.remembering import IDENTITY, remembered
 
 REMEMBERED_PART: Final = 4 * 1024
@@ -57,7 +57,7 @@ class Field:
     ``is_flat`` if it is a map whose values do.
     """
 
-    __slots__ = ("_is_map", "default", "element", "is_flat", "is_leaf", "shape")
+    __slots__ = ("_is_map", "absent", "default", "element", "is_flat", "is_leaf", "of_parts", "shape")
 
     def __init__(self, element: str, shape: Shape, default: Any) -> None:
         self.element = element
@@ -66,15 +66,20 @@ class Field:
         self.is_leaf = is_leaf(shape)
         self._is_map = getattr(default, "factory", None) is dict
         self.is_flat = self._is_map and type(shape) is MapShape and not self.is_leaf and is_leaf(shape.value)
+        self.absent: Any = {} if self._is_map else default if type(default) in _PLAIN else MISSING
+        """The field is stored with all values but those equal to this one; `MISSING` if `omits` has to decide."""
+        is_struct = type(shape) is StructShape and not self.is_leaf and not isinstance(default, KubeStruct)
+        self.of_parts: type | None = shape.type if is_struct and type(shape) is StructShape else None
+        """The type of the field's values, if they are structs that are compared field by field."""
 
     def omits(self, value: Any) -> bool:
         """Return True if the field is not stored with this value: the default, an empty map, or a written ``[]``."""
         return value is self.default or value is EMPTY_LIST or (self._is_map and type(value) is dict and not value)
 
     @property
-    def is_certain(self) -> bool:
-        """True if the field is one path with any value but its default: it has no parts, and is no map."""
-        return type(self.shape) is Leaf and not self._is_map
+    def may_omit(self) -> bool:
+        """True if `absent` is not all that `omits` is about: a list that is always written, a struct as default."""
+        return self.absent is MISSING and (type(self.shape) is ListShape or isinstance(self.default, KubeStruct))
 
 
 @cache
@@ -89,62 +94,97 @@ def fields_of(shape: StructShape) -> tuple[Field, ...]:
     )
 
 
+Owned = Callable[[Any], FieldSet | None]
+"""Value of a field → its paths at and below that field; None if it has none."""
+
+
 class PresentFields(msgspec.Struct, frozen=True, eq=False):
-    """The fields of structs in which the same fields differ from their defaults."""
+    """The fields of structs in which the same fields are present."""
 
     certain: dict[str, FieldSet]
     """Fields that are one path whatever their value is, by path element."""
-    doubtful: tuple[tuple[int, Field], ...]
-    """The others with their positions; their values decide."""
+    parts: tuple[tuple[int, str, Owned], ...]
+    """The others, with their positions and path elements."""
     whole: FieldSet
     """The certain fields as a set."""
     flat: tuple[int, ...] | None
-    """Positions of the doubtful fields except metadata, if all of them are maps of scalars."""
+    """Positions of ``parts`` except metadata, if all of them are maps of scalars."""
 
 
 class PresentByMask(dict[tuple[bool, ...], PresentFields]):
-    """The fields of structs of one type, by which of the fields differ from ``defaults``.
+    """The fields of structs of one type, by which of the fields differ from the values of an absent one.
 
     Most structs of a type set one of a few groups of fields, so this is worked out once for each group.
     """
 
-    __slots__ = ("_fields", "_sure", "defaults")
+    __slots__ = ("_absent", "_fields", "_owned")
 
     def __init__(
-        self,
-        fields: Iterable[Field | None],
-        defaults: tuple[Any, ...],
-        is_certain: Callable[[Field], bool] = lambda field: field.is_certain,
+        self, fields: Iterable[Field | None], absent: Iterable[Any], owned: Callable[[Field], Owned | None]
     ) -> None:
-        """``fields`` has None for fields that are left out of account."""
+        """``fields`` has None for fields that are left out of account; ``absent`` the values of absent ones. ``owned``
+        returns None for a field that is one path whatever its value is."""
         self._fields = tuple(fields)
-        self._sure = is_certain
-        self.defaults = defaults
+        self._absent = tuple(absent)
+        self._owned = owned
 
     def of(self, values: tuple[Any, ...]) -> PresentFields:
         """Return the fields of a struct with these values."""
-        return self[tuple(map(is_not, values, self.defaults))]
+        return self[tuple(map(ne, values, self._absent))]
+
+    def children(self, values: tuple[Any, ...], present: PresentFields) -> dict[str, FieldSet]:
+        """Return the fields of a struct with these values, of which those are `present`."""
+        children = present.certain.copy()
+        for index, element, owned in present.parts:
+            below = owned(values[index])
+            if below is not None:
+                children[element] = below
+        return children
+
+    def below(self, value: KubeStruct) -> FieldSet | None:
+        """Return the fields of a struct; None if it has none."""
+        values = msgspec.structs.astuple(value)
+        children = self.children(values, self[tuple(map(ne, values, self._absent))])
+        return FieldSet.of(children, member=False) if children else None
+
+    def added(self, value: Any) -> FieldSet:
+        """Return a struct and its fields."""
+        if not isinstance(value, KubeStruct):
+            return ONE_FIELD  # an explicit null
+        values = msgspec.structs.astuple(value)
+        present = self[tuple(map(ne, values, self._absent))]
+        return FieldSet.of(self.children(values, present), member=True) if present.parts else present.whole
 
     def __missing__(self, mask: tuple[bool, ...]) -> PresentFields:
         fields = [(index, field) for index, field in enumerate(self._fields) if field is not None and mask[index]]
-        certain = {field.element: ONE_FIELD for _, field in fields if self._sure(field)}
-        doubtful = tuple([(index, field) for index, field in fields if field.element not in certain])
-        others = [(index, field.is_flat) for index, field in doubtful if field.element != METADATA]
+        owned = [(index, field, self._owned(field)) for index, field in fields]
+        certain = {field.element: ONE_FIELD for _, field, below in owned if below is None}
+        parts = tuple([(index, field.element, below) for index, field, below in owned if below is not None])
+        others = [(index, field.is_flat) for index, field, below in owned if below and field.element != METADATA]
         flat = tuple([index for index, _ in others]) if all(is_flat for _, is_flat in others) else None
-        found = PresentFields(certain, doubtful, FieldSet.of(certain, member=True), flat)
+        found = PresentFields(certain, parts, FieldSet.of(certain, member=True), flat)
         # A client chooses which fields it sends, so the number of masks is bounded.
         if len(self) < _MOST_MASKS:
             self[mask] = found
         return found
 
 
+_PLAIN: Final = frozenset({type(None), bool, int, str, bytes, tuple})
+"""Types of default values that are equal to no value with which the field is stored."""
 _MOST_MASKS: Final = 64
 
 
 @cache
 def _present_in(shape: StructShape) -> PresentByMask:
     fields = fields_of(shape)
-    return PresentByMask(fields, tuple([field.default for field in fields]))
+    return PresentByMask(fields, [field.absent for field in fields], _owned_of)
+
+
+def _owned_of(field: Field) -> Owned | None:
+    if field.may_omit:
+        added = added_below(field.shape)
+        return lambda value: None if field.omits(value) else added(value)
+    return None if field.is_leaf else added_below(field.shape)
 
 
 # --- changes ------------------------------------------------------------------------------------------------------
@@ -162,30 +202,41 @@ def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Chan
     fields = fields_of(shape)
     # Identity first: a write shares all parts but one or two with the state before it.
     for index in compress(count(), map(is_not, befores, afters)):
-        field = fields[index]
-        was_set, was_removed = _field_changes(befores[index], afters[index], field)
-        if was_set is not NOTHING:
-            touched[field.element] = was_set
-        if was_removed is not NOTHING:
-            removed[field.element] = was_removed
-    return changes_of(touched, removed)
+        _note_changes(fields[index], befores[index], afters[index], touched, removed)
+    was_set = FieldSet.of(touched, member=False) if touched else NOTHING
+    return was_set, FieldSet.of(removed, member=False) if removed else NOTHING
 
 
-def _field_changes(before: Any, after: Any, field: Field) -> Changes:
-    if field.is_flat and not before and not after:
-        return UNCHANGED
-    default = field.default
-    if after is default or (not after and field.omits(after)):
-        return UNCHANGED if field.omits(before) else (NOTHING, _added(before, field.shape))
-    if before is default or (not before and field.omits(before)):
-        return (ONE_FIELD if field.is_leaf else _added(after, field.shape)), NOTHING
+def _note_changes(
+    field: Field, before: Any, after: Any, touched: dict[str, FieldSet], removed: dict[str, FieldSet]
+) -> None:
+    """Add what changed at and below a field whose values are different objects."""
+    if type(before) is type(after) is field.of_parts:
+        was_set, was_removed = struct_changes(before, after, field.shape)  # type: ignore[arg-type]  # `of_parts`
+    elif field.is_flat and not before and not after:
+        return
+    elif after is field.default or (not after and field.omits(after)):
+        if before or not field.omits(before):
+            removed[field.element] = ONE_FIELD if field.is_leaf else added_below(field.shape)(before)
+        return
+    elif before is field.default or (not before and field.omits(before)):
+        touched[field.element] = ONE_FIELD if field.is_leaf else added_below(field.shape)(after)
+        return
+    else:
+        was_set, was_removed = _changed_parts(before, after, field)
+    if was_set is not NOTHING:
+        touched[field.element] = was_set
+    if was_removed is not NOTHING:
+        removed[field.element] = was_removed
+
+
+def _changed_parts(before: Any, after: Any, field: Field) -> Changes:
+    """Return the changes at and below a field that is stored with both values."""
     shape = field.shape
     if field.is_leaf:
         return UNCHANGED if _is_same(before, after, shape) else SET
     if field.is_flat and type(shape) is MapShape:
         return _changed_keys(before, after, shape.value)
-    if type(shape) is StructShape and type(before) is type(after) is shape.type:
-        return struct_changes(before, after, shape)
     return _changes(before, after, shape)
 
 
@@ -226,7 +277,7 @@ def _changes(old: Any, new: Any, shape: Shape) -> Changes:
     removed: dict[str, FieldSet] = {}
     for element, (was, inner) in before.items():
         if element not in after:
-            removed[element] = _added(was, inner)
+            removed[element] = added_below(inner)(was)
         else:
             was_set, was_removed = _changes(was, after[element][0], inner)
             if was_set is not NOTHING:
@@ -235,51 +286,54 @@ def _changes(old: Any, new: Any, shape: Shape) -> Changes:
                 removed[element] = was_removed
     for element, (now, inner) in after.items():
         if element not in before:
-            touched[element] = _added(now, inner)
+            touched[element] = added_below(inner)(now)
     return changes_of(touched, removed)
 
 
-def _added(value: Any, shape: Shape) -> FieldSet:
-    """Return the fields at and below a value that was not there before, or is no longer there."""
+Added = Callable[[Any], FieldSet]
+"""Value → the fields at and below it, if it was not there before, or is no longer there."""
+
+
+@cache
+def added_below(shape: Shape) -> Added:
+    """Return the function for the values of a shape."""
     if is_leaf(shape):
-        return ONE_FIELD
-    if type(shape) is StructShape and (type(value) is shape.type or isinstance(value, KubeStruct)):
-        values = msgspec.structs.astuple(value)
-        present = _present_in(shape).of(values)
-        if not present.doubtful:
-            return present.whole
-        fields = dict(present.certain)
-        for index, field in present.doubtful:
-            item = values[index]
-            if item or not field.omits(item):
-                fields[field.element] = ONE_FIELD if field.is_leaf else _added(item, field.shape)
-        return FieldSet.of(fields, member=True)
-    if type(value) is tuple and value and type(value[0]) is str and len(value) <= _FEW and is_short(*value):
-        return _added_texts(value, shape)
-    if type(value) is dict and type(shape) is MapShape and is_leaf(shape.value):
-        return _keys(value, member=True)
-    if type(shape) is ListShape and type(value) is tuple:
-        if shape.keys == _UID_KEYS and len(value) == 1:
-            return FieldSet.of_one(_element(value[0], shape), _added(value[0], shape.element))
-        return _added_items(value, shape)
-    return _added_parts(value, shape)
+        return lambda _: ONE_FIELD
+    if type(shape) is StructShape:
+        return _present_in(shape).added
+    if type(shape) is ListShape:
+        return partial(_added_texts if shape.element is STRING else _added_items, shape)
+    if type(shape) is MapShape and is_leaf(shape.value):
+        return partial(_keys, member=True)
+    return partial(_added_parts, shape)
 
 
 # Functions of their own: comprehensions make cells of the variables that they share with a function, for each call.
-def _added_items(items: tuple[Any, ...], shape: ListShape) -> FieldSet:
-    inner = shape.element
-    each = [ONE_FIELD] * len(items) if is_leaf(inner) else [_added(item, inner) for item in items]
-    below = dict(zip([_element(item, shape) for item in items], each, strict=True))
+def _added_items(shape: ListShape, items: tuple[Any, ...] | None) -> FieldSet:
+    if not items:
+        return ONE_FIELD
+    if shape.keys == _UID_KEYS and len(items) == 1:
+        return FieldSet.of_one(_element(items[0], shape), added_below(shape.element)(items[0]))
+    below = dict(zip([_element(item, shape) for item in items], map(added_below(shape.element), items), strict=True))
     return FieldSet(True, below) if shape.keys == _UID_KEYS else FieldSet.of(below, member=True)
 
 
-def _added_parts(value: Any, shape: Shape) -> FieldSet:
-    return FieldSet.of({key: _added(item, inner) for key, (item, inner) in _parts(value, shape)}, member=True)
+def _added_texts(shape: ListShape, texts: tuple[str, ...] | None) -> FieldSet:
+    if not texts:
+        return ONE_FIELD
+    few = len(texts) <= _FEW and sum(map(len, texts)) <= LONGEST_KEY
+    return (_remembered_texts if few else _set_of_texts)(texts, shape)
 
 
-@remembered("apiserver.ownership.structs.added_texts", size=512)
-def _added_texts(texts: tuple[str, ...], shape: Shape) -> FieldSet:
-    return FieldSet.of({key: ONE_FIELD for key, _ in _parts(texts, shape)}, member=True)
+def _set_of_texts(texts: tuple[str, ...], shape: ListShape) -> FieldSet:
+    return FieldSet.of({element_of(text, shape): ONE_FIELD for text in texts}, member=True)
+
+
+_remembered_texts: Final = remembered("apiserver.ownership.structs.added_texts", size=512)(_set_of_texts)
+
+
+def _added_parts(shape: Shape, value: Any) -> FieldSet:
+    return FieldSet.of({key: added_below(inner)(item) for key, (item, inner) in _parts(value, shape)}, member=True)
 
 
 def _parts(value: Any, shape: Shape) -> Iterable[tuple[str, tuple[Any, Shape]]]:
@@ -353,7 +407,7 @@ def _is_same(old: Any, new: Any, shape: Shape) -> bool:
 # --- new objects --------------------------------------------------------------------------------------------------
 
 
-def created_fields(new: KubeStruct, shape: StructShape, ignored: FieldSet) -> FieldSet:
+def created_fields(new: KubeStruct, ignored: FieldSet) -> FieldSet:
     """Return the fields of a new object that its creator owns; ``ignored`` are whole fields of the top level.
 
     They are those in which it differs from an object without anything (`struct_changes`), without the untracked ones.
@@ -365,21 +419,22 @@ def created_fields(new: KubeStruct, shape: StructShape, ignored: FieldSet) -> Fi
     Raises:
         TypedError: an element of a keyed list has no key.
     """
-    empty, values = _empty(type(new)), msgspec.structs.astuple(new)
-    present = empty.present.of(values)
-    fields = _fields_of_maps(empty, present, values) if present.flat is not None and not ignored.children else None
+    kind, values = _created(type(new), tuple(ignored.children)), msgspec.structs.astuple(new)
+    present = kind.present.of(values)
+    fields = _fields_of_maps(kind, present, values) if present.flat is not None else None
     if fields is None:
-        fields = _fields_by_part(empty, present, values, ignored)
+        children = kind.present.children(values, present)
+        fields = FieldSet.of(children, member=False) if children else NOTHING
     if fields is not NOTHING:
         fields.is_tracked = True
     return fields
 
 
-def _fields_of_maps(empty: _EmptyObject, present: PresentFields, values: tuple[Any, ...]) -> FieldSet | None:
+def _fields_of_maps(kind: _Created, present: PresentFields, values: tuple[Any, ...]) -> FieldSet | None:
     """Return the fields of an object with only metadata and maps of scalars; None if its metadata has other parts."""
     assert present.flat is not None
-    metadata = msgspec.structs.astuple(values[empty.metadata])
-    inner = empty.in_metadata.of(metadata)
+    metadata = msgspec.structs.astuple(values[kind.metadata])
+    inner = kind.in_metadata.of(metadata)
     if inner.flat is None:
         return None
     maps = chain(map(metadata.__getitem__, inner.flat), map(values.__getitem__, present.flat))
@@ -390,7 +445,7 @@ def _fields_of_maps(empty: _EmptyObject, present: PresentFields, values: tuple[A
 
 def _with_maps(present: PresentFields, inner: PresentFields, keys: tuple[tuple[str, ...], ...]) -> FieldSet:
     """Return the fields of objects with these fields, with these fields in metadata, and these keys in their maps."""
-    count = len(inner.doubtful)
+    count = len(inner.parts)
     below = _with_keys(inner, keys[:count])
     children = _with_keys(present, keys[count:])
     if below:
@@ -402,76 +457,95 @@ _remembered_with_maps: Final = remembered("apiserver.ownership.structs.with_maps
 
 
 def _with_keys(present: PresentFields, keys: tuple[tuple[str, ...], ...]) -> dict[str, FieldSet]:
-    maps = [field for _, field in present.doubtful if field.element != METADATA]
+    maps = [element for _, element, _ in present.parts if element != METADATA]
     return present.certain | {
-        field.element: _keys(names, member=True) for field, names in zip(maps, keys, strict=True) if names
+        element: _keys(names, member=True) for element, names in zip(maps, keys, strict=True) if names
     }
 
 
-def _fields_by_part(
-    empty: _EmptyObject, present: PresentFields, values: tuple[Any, ...], ignored: FieldSet
-) -> FieldSet:
-    children = dict(present.certain)
-    for element in ignored.children:
-        children.pop(element, None)
-    for index, field in present.doubtful:
-        if field.element in ignored.children:
-            continue
-        before, after = empty.fields[index], values[index]
-        if field.is_leaf:
-            is_written = after or not field.omits(after)
-            if is_written and (not before.json or before.differs_from(after, field)):
-                children[field.element] = ONE_FIELD
-            continue
-        below = _metadata(after, field.shape) if field.element == METADATA else _part(before.value, after, field)
-        if below is not None:
-            children[field.element] = below
-    return FieldSet.of(children, member=False) if children else NOTHING
+class _Created(msgspec.Struct, frozen=True):
+    """The fields of new objects of a kind, and of their metadata."""
+
+    present: PresentByMask
+    metadata: int
+    """Position of the metadata."""
+    in_metadata: PresentByMask
 
 
-def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
+@remembered("apiserver.ownership.structs.created", size=256)
+def _created(kind: type[KubeStruct], ignored: tuple[str, ...]) -> _Created:
+    shape = struct_shape(kind)
     assert type(shape) is StructShape
-    values = msgspec.structs.astuple(metadata)
-    present = _present_in_metadata(shape).of(values)
-    children = dict(present.certain)
-    for index, field in present.doubtful:
-        value = values[index]
-        if not value and field.omits(value):
-            continue
-        if field.is_leaf:
-            children[field.element] = ONE_FIELD
-        elif field.element == _OWNERS:
-            children[field.element] = _added(value, field.shape)
-        elif (below := _part(field.default, value, field)) is not None:
-            children[field.element] = below
-    return FieldSet.of(children, member=False) if children else None
+    fields = fields_of(shape)
+    without = dict(zip(fields, msgspec.structs.astuple(kind()), strict=True))
+    place = [field.element for field in fields].index(METADATA)
+    metadata = _present_in_metadata(fields[place].shape)
+
+    def owned(field: Field) -> Owned | None:
+        value = without[field]
+        if field.element == METADATA:
+            return metadata.below
+        if not field.is_leaf:
+            return _owned_part(field, value)
+        return None if _is_certain(field, value) else partial(_leaf_beside, field, value, encode(value))
+
+    tracked = [None if field.element in {"f:kind", "f:apiVersion", *ignored} else field for field in fields]
+    absent = [
+        value if field.is_leaf and (value is None or _is_certain(field, value)) else field.absent
+        for field, value in without.items()
+    ]
+    return _Created(PresentByMask(tracked, absent, owned), place, metadata)
+
+
+def _is_certain(field: Field, without: Any) -> bool:
+    """Return True if a leaf belongs to the creator with all values but that of an object without anything."""
+    return type(without) in _SCALARS or field.absent is not MISSING
+
+
+def _leaf_beside(field: Field, without: Any, body: bytes, leaf: Any) -> FieldSet | None:
+    """Return what the creator owns of a leaf that is written without any value, too; ``body`` is its JSON then."""
+    if not leaf and field.omits(leaf):
+        return None
+    differs = encode(leaf) != body if body in _EMPTY_JSON else not _is_same(without, leaf, field.shape)
+    return ONE_FIELD if differs else None
+
+
+_EMPTY_JSON: Final = frozenset({b"null", b"{}"})
+"""Values with only one spelling."""
+
+
+@cache
+def _present_in_metadata(shape: Shape) -> PresentByMask:
+    assert type(shape) is StructShape
+    untracked = UNTRACKED.children[METADATA].children
+    fields = fields_of(shape)
+    tracked = [None if field.element in untracked else field for field in fields]
+    return PresentByMask(tracked, [field.absent for field in fields], _owned_in_metadata)
+
+
+def _owned_in_metadata(field: Field) -> Owned | None:
+    return _owned_of(field) if field.is_leaf or field.element == _OWNERS else _owned_part(field, field.default)
 
 
 _OWNERS: Final = "f:ownerReferences"
 _SPEC: Final = "f:spec"
 
 
-@cache
-def _present_in_metadata(shape: StructShape) -> PresentByMask:
-    untracked = UNTRACKED.children[METADATA].children
-    fields = fields_of(shape)
-    tracked = [None if field.element in untracked else field for field in fields]
-    return PresentByMask(tracked, tuple([field.default for field in fields]))
-
-
-def _part(before: Any, after: Any, field: Field) -> FieldSet | None:
-    """Return what the creator owns of a field that is no leaf; ``before`` is its value in an empty object."""
+def _owned_part(field: Field, without: Any) -> Owned:
+    """Return what finds the fields that the creator owns of a field that is no leaf; ``without`` is its value in an
+    object without anything."""
     if field.is_flat:  # its values are different in every object, and do not matter
-        return _keys(after, member=True) if after else None
-    return _part_of_shared(before, after, field) if field.element == _SPEC else _part_by_json(before, after, field)
+        return added_below(field.shape)
+    return partial(_part_of_shared if field.element == _SPEC else _part_by_json, field, without)
 
 
-def _new_part(before: Any, after: Any, field: Field) -> FieldSet | None:
-    fields, _ = _field_changes(before, after, field)
-    return None if fields.empty else fields
+def _new_part(field: Field, before: Any, after: Any) -> FieldSet | None:
+    touched: dict[str, FieldSet] = {}
+    _note_changes(field, before, after, touched, {})
+    return touched.get(field.element)
 
 
-def _json_key(before: Any, after: Any, field: Field) -> tuple[Field, bytes] | None:
+def _json_key(field: Field, before: Any, after: Any) -> tuple[Field, bytes] | None:
     # ``before`` is always the same for a field, so it is not in the key.
     body = encode(after)
     return (field, body) if len(body) <= REMEMBERED_PART else None
@@ -480,54 +554,3 @@ def _json_key(before: Any, after: Any, field: Field) -> tuple[Field, bytes] | No
 _part_by_json: Final = remembered("apiserver.ownership.structs.part", size=KNOWN, key=_json_key)(_new_part)
 # Objects of one template have the same object as their spec, which need not be encoded for the key.
 _part_of_shared: Final = remembered("apiserver.ownership.structs.shared part", size=64, key=IDENTITY)(_part_by_json)
-
-
-class _EmptyField(msgspec.Struct, frozen=True):
-    """A field of an object without anything."""
-
-    value: Any
-    json: bytes
-    """The JSON that is always written; empty if the field is left out."""
-
-    def differs_from(self, leaf: Any, field: Field) -> bool:
-        """Return True if a leaf is not what is always written."""
-        if type(leaf) is str and type(self.value) is str:
-            return leaf != self.value
-        if self.json in _EMPTY_JSON:
-            return encode(leaf) != self.json
-        return not _field_changes(self.value, leaf, field)[0].empty
-
-
-_EMPTY_JSON: Final = frozenset({b"null", b"{}"})
-"""Values with only one spelling."""
-
-
-class _EmptyObject(msgspec.Struct, frozen=True):
-    """An object without anything, and the tables of the fields of others."""
-
-    fields: tuple[_EmptyField, ...]
-    present: PresentByMask
-    metadata: int
-    """Position of the metadata."""
-    in_metadata: PresentByMask
-
-
-@remembered("apiserver.ownership.structs.empty", size=256)
-def _empty(kind: type[KubeStruct]) -> _EmptyObject:
-    shape = struct_shape(kind)
-    assert isinstance(shape, StructShape)
-    values = msgspec.structs.astuple(kind())
-    fields = fields_of(shape)
-    parts = tuple(
-        _EmptyField(value, b"" if value is field.default else encode(value))
-        for value, field in zip(values, fields, strict=True)
-    )
-    place = [field.element for field in fields].index(METADATA)
-    tracked = [None if field.element in {"f:kind", "f:apiVersion"} else field for field in fields]
-    present = PresentByMask(tracked, values, _is_certain_beside_empty)
-    return _EmptyObject(parts, present, place, _present_in_metadata(shape.fields["metadata"]))
-
-
-def _is_certain_beside_empty(field: Field) -> bool:
-    # A field that an empty object writes, too, has to be compared with what that one has.
-    return field.is_certain and not hasattr(field.default, "factory") and field.default is not MISSING

@@ -90,7 +90,7 @@ def _tracked_creation(call: Call, new: Any, shape: StructShape, now: float) -> A
     """Return a new object, which comes without managed fields, with those of its creator."""
     version = call.version
     try:
-        fields = created_fields(in_version(version, new), shape, ignored_fields(call))
+        fields = created_fields(in_version(version, new), ignored_fields(call))
     except TypedError:
         return new  # as in `tracked`
     manager = Manager(call.field_manager, UPDATE, version.api_version)

@@ -174,7 +174,7 @@ def test_the_creator_of_an_object_of_every_kind_owns_what_an_empty_one_lacks(kin
             except TypedError:
                 continue
             for _ in range(2):
-                assert created_fields(new, shape_of(new), ignored) == expected
+                assert created_fields(new, ignored) == expected
 
 
 @settings(max_examples=200)
@@ -229,7 +229,7 @@ def compared_with_empty(obj: KubeStruct, ignored: FieldSet = IGNORED) -> FieldSe
 
 
 def owned(obj: KubeStruct, ignored: FieldSet = IGNORED) -> FieldSet:
-    return created_fields(obj, shape_of(obj), ignored)
+    return created_fields(obj, ignored)
 
 
 @settings(max_examples=150)
