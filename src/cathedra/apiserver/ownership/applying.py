@@ -9,6 +9,7 @@ way, by documents, with the same result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import compress
 from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -69,7 +70,9 @@ def applied(
     Raises:
         StatusError: the body does not fit the kind, or others own what it would change.
     """
-    content = {key: value for key, value in body.items() if key not in _TYPE}
+    content = body.copy()
+    content.pop("kind", None)
+    content.pop("apiVersion", None)
     try:
         # Another version's comparison may need a webhook, which the general way alone can wait for.
         made = _applied_by_pattern(call, live, content, now, live_body) if live_body and other is None else None
@@ -207,10 +210,13 @@ def _applied_by_pattern(call: Call, live: Any, content: dict[str, Any], now: flo
     shape, ignored = struct_shape(call.version.type), ignored_fields(call)
     if call.definition.kind in KINDS_WITH_SCHEMAS or type(shape) is not StructShape or len(live_body) > _LARGEST:
         return None
-    found = _PATTERNS.find(call.field_manager, content, shape, ignored)
     manager = Manager(call.field_manager, APPLY, call.api_version, call.subresource)
     held = held_fields(live.metadata.managed_fields)
-    if found is None or not held or any(is_applier(entry, manager) for entry, _ in held):
+    for entry, _ in held:
+        if entry.operation == APPLY and is_applier(entry, manager):
+            return None
+    found = _PATTERNS.find(call.field_manager, content, shape, ignored) if held else None
+    if found is None:
         return None
     if found.doubtful:
         view = View(live_body, shape)
@@ -238,12 +244,24 @@ class _TextPattern:
 
 
 _TEXT: Final = _TextPattern()
+_ONLY_TEXTS: Final = frozenset({str})
 
 
 class StructPattern:
     """The pattern of a configuration of a struct: its fields and their patterns."""
 
-    __slots__ = ("_doubtful", "_keys", "_nested", "_parts", "_read_live", "_read_texts", "_texts", "added", "shape")
+    __slots__ = (
+        "_doubtful",
+        "_is_doubtful",
+        "_keys",
+        "_nested",
+        "_parts",
+        "_read_live",
+        "_read_texts",
+        "_texts",
+        "added",
+        "shape",
+    )
 
     def __init__(self, shape: StructShape, parts: Mapping[str, _Pattern], fields: FieldSet) -> None:
         self.shape = shape
@@ -267,11 +285,15 @@ class StructPattern:
         self._doubtful = [
             (*places[key][1:], inner) for key, inner in doubtful if key not in parts and key != "managedFields"
         ]
+        places_of_doubtful = {index for index, _, _ in self._doubtful}
+        self._is_doubtful = [index in places_of_doubtful for index in range(len(places))]
 
     def fits(self, value: JSONValue) -> bool:
         """Return True if a value has this pattern."""
         if type(value) is not dict or value.keys() != self._keys:
             return False
+        if not self._nested:
+            return _ONLY_TEXTS.issuperset(map(type, value.values()))
         for key in self._texts:
             if type(value[key]) is not str:
                 return False
@@ -319,7 +341,7 @@ class StructPattern:
                     found = ONE_FIELD
                     to_decode[key] = item
             elif type(part) is StructPattern and type(held) is part.shape.type:
-                made = part.merged(held, item) if part._leaves_plain(msgspec.structs.astuple(held)) else None
+                made = part.merged(held, item) if part._leaves_plain(held) else None
                 if made is None:
                     return None
                 new_objects[attribute], found = made
@@ -344,11 +366,14 @@ class StructPattern:
                 new_objects[attribute] = getattr(decoded, attribute)
         return replace(live, **new_objects), FieldSet.of(touched, member=False)
 
-    def _leaves_plain(self, live: tuple[Any, ...]) -> bool:
+    def _leaves_plain(self, live: KubeStruct) -> bool:
         """Return True if everything that the configuration leaves alone is `is_plain`."""
+        values = msgspec.structs.astuple(live)
+        # What is empty is plain, whether it is written or not. Mostly all of it is.
+        if not any(compress(values, self._is_doubtful)):
+            return True
         for index, field, shape in self._doubtful:
-            held = live[index]
-            # What is empty is plain, whether it is written or not.
+            held = values[index]
             if held and held is not field.default and not is_plain(to_dict(held), shape):
                 return False
         return True

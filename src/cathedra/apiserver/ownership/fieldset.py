@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.boundedcache import BoundedCache, cached_texts
+from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.struct import RawJSON
 from cathedra.remembering import remembered
 
@@ -36,6 +37,7 @@ __all__ = [
     "InvalidElement",
     "changes_of",
     "fields_at",
+    "known_sets",
     "tracked_part",
 ]
 
@@ -263,7 +265,9 @@ class FieldSet:
     def difference(self, other: FieldSet) -> FieldSet:
         """Return the set without the paths of ``other``; the set itself if it has none of them."""
         children = self.children
-        for element in self.children.keys() & other.children.keys():
+        if not self.member and children.keys().isdisjoint(other.children):
+            return self
+        for element in children.keys() & other.children.keys():
             mine = self.children[element]
             rest = mine.difference(other.children[element])
             if rest is mine:
@@ -281,6 +285,8 @@ class FieldSet:
     def without_subtrees(self, other: FieldSet) -> FieldSet:
         """Return the set without the paths at or below a path of ``other``; the set itself if it has none of them."""
         children = self.children
+        if children.keys().isdisjoint(other.children):
+            return self
         for element in children.keys() & other.children.keys():
             theirs = other.children[element]
             mine = self.children[element]
@@ -423,6 +429,18 @@ def _is_element(element: str) -> bool:
     return True
 
 
+def known_sets(entries: Iterable[ManagedFieldsEntry]) -> list[FieldSet] | None:
+    """Return the fields of entries; None if one is not cached, has no fields, or would be encoded otherwise."""
+    try:
+        bodies = [*map(_body, entries)]
+        found: list[Any] = [*map(_READ.get, bodies)]
+        return found if [*map(_own_body, found)] == bodies else None
+    except AttributeError:
+        return None
+
+
+_body: Final = attrgetter("fields_v1.data")
+_own_body: Final = attrgetter("_raw.data")
 _kept_template: Final = remembered("apiserver.ownership.fieldset.template", size=KNOWN)(_template)
 _ONE_UID: Final = re.compile(rb'"k:\{\\"uid\\":\\"([0-9a-f-]+)\\"\}"')
 _ENCODED_PLACEHOLDER: Final = b'"%b":' % PLACEHOLDER.encode()

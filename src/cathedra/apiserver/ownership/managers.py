@@ -24,6 +24,7 @@ from cathedra.apiserver.ownership.fieldset import (
     FieldSet,
     FilledTemplate,
     InvalidElement,
+    known_sets,
     tracked_part,
 )
 from cathedra.apiserver.ownership.typed import shown_element
@@ -31,7 +32,6 @@ from cathedra.remembering import remembered
 
 UPDATE: Final = "Update"
 APPLY: Final = "Apply"
-_OPERATIONS: Final = frozenset({UPDATE, APPLY})
 ANCIENT: Final = "ancient-changes"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 UPDATE_LIMIT: Final = 10
@@ -133,13 +133,21 @@ def _described(manager: Manager) -> str:
 
 def held_fields(entries: Entries) -> list[Held]:
     """Return entries with their fields, those of the same manager joined; none if one of them is invalid."""
+    # One invalid entry discards all (``DecodeManagedFields`` upstream): half of them would give fields to managers
+    # that share them with one that was left out.
+    if not _FORMS.issuperset(map(_form, entries)) or not all(map(_entry_version, entries)):
+        return []
+    known = known_sets(entries)
+    held = _read(entries) if known is None else [*zip(entries, known, strict=True)]
+    if len(held) > 1 and len({*map(_identity, entries)}) < len(entries):
+        return _joined(held)
+    return held
+
+
+def _read(entries: Entries) -> list[Held]:
     held: list[Held] = []
     for entry in entries:
         raw = entry.fields_v1
-        # One invalid entry discards all (``DecodeManagedFields`` upstream): half of them would give fields to managers
-        # that share them with one that was left out.
-        if entry.fields_type != "FieldsV1" or entry.operation not in _OPERATIONS or not entry.api_version:
-            return []
         if raw is None:
             continue
         fields = FieldSet.from_own_json(raw)
@@ -151,11 +159,12 @@ def held_fields(entries: Entries) -> list[Held]:
         if fields is None:
             return []
         held.append((replace(entry, fields_v1=fields.expect_reading()), fields))
-    if len(held) > 1 and len({*map(_identity, entries)}) < len(entries):
-        return _joined(held)
     return held
 
 
+_form: Final = attrgetter("fields_type", "operation")
+_FORMS: Final = frozenset({("FieldsV1", UPDATE), ("FieldsV1", APPLY)})
+_entry_version: Final = attrgetter("api_version")
 _identity: Final = attrgetter("manager", "operation", "api_version", "subresource")
 """The fields of an entry that are those of its `Manager`, in order."""
 _api_version: Final = itemgetter(2)
@@ -227,7 +236,7 @@ def after_update(held: Sequence[Held], write: ManagedWrite, changes: Changes) ->
     nothing stays the same object.
     """
     manager = write.manager
-    held_by = list(map(_identity, map(_entry_of, held)))
+    held_by = [*map(_identity, map(_entry_of, held))]
     if not {manager.api_version}.issuperset(map(_api_version, held_by)):
         return _after_update_across_versions(held, write, changes)
     mine = msgspec.structs.astuple(manager)
@@ -244,8 +253,8 @@ def _after_update_across_versions(held: Sequence[Held], write: ManagedWrite, cha
     for entry, fields in held:
         if entry.api_version == write.manager.api_version:
             same.append((entry, fields))
-        elif (there := seen(entry.api_version)) is not None:
-            after += _remaining(entry, fields, there)
+        elif (there := seen(entry.api_version)) is not None and (rest := _remaining(entry, fields, there)):
+            after.append(rest)
     own = next((place for place, (entry, _) in enumerate(same) if _manager_of_entry(entry) == write.manager), WRITER)
     return _in_order(_capped(after + _after_update_in_version(same, own, write, changes)))
 
@@ -264,15 +273,15 @@ def _by_version(write: ManagedWrite, visible: Changes) -> Callable[[str], Change
     return found
 
 
-def _remaining(entry: ManagedFieldsEntry, fields: FieldSet, changes: Changes) -> list[ManagedFieldsEntry]:
-    """Return an entry without what others changed; the entry itself if that is nothing, none if that is all."""
+def _remaining(entry: ManagedFieldsEntry, fields: FieldSet, changes: Changes) -> ManagedFieldsEntry | None:
+    """Return an entry without what others changed; the entry itself if that is nothing, None if that is all."""
     touched, removed = changes
     rest = tracked_part(fields.difference(touched))
     if removed.children:
         rest = rest.difference(removed)
-    if not rest.children:
-        return []
-    return [entry if rest is fields else replace(entry, fields_v1=rest.expect_reading())]
+    if rest is fields:
+        return entry
+    return replace(entry, fields_v1=rest.expect_reading()) if rest.children else None
 
 
 def _after_update_in_version(
@@ -401,28 +410,30 @@ def after_apply(held: Sequence[Held], write: ManagedWrite, fields: FieldSet, cha
     Raises:
         Conflict: others own what would change, and the apply is not forced.
     """
+    manager = write.manager
     visible = touched, removed = write.visible(changes)
     seen = _by_version(write, visible)
     conflicts: dict[Manager, FieldSet] = {}
     after: list[ManagedFieldsEntry] = []
     last: ManagedFieldsEntry | None = None
     for entry, owned in held:
-        if is_applier(entry, write.manager):
+        if entry.operation == APPLY and is_applier(entry, manager):
             last = last or entry
             continue
-        there = seen(entry.api_version)
+        there = visible if entry.api_version == manager.api_version else seen(entry.api_version)
         if there is None:
             continue
-        lost = owned.intersection(there[0])
-        if not lost.empty:
+        rest = _remaining(entry, owned, there)
+        if rest is not None:
+            after.append(rest)
+        if rest is not entry and not (lost := owned.intersection(there[0])).empty:
             conflicts[_manager_of_entry(entry)] = lost
-        after += _remaining(entry, owned, there)
     if conflicts and not write.force:
         raise Conflict(conflicts)
     fields = tracked_part(fields)
     if fields.children:
         # An apply that changes nothing keeps the time of the last one.
         last_time = last.time if last is not None else None
-        time = last_time if touched.empty and removed.empty else write.now
-        after.append(_new_entry(write.manager, fields, time))
+        time = write.now if touched.children or removed.children else last_time
+        after.insert(0, _new_entry(manager, fields, time))  # appliers come first
     return _in_order(after)

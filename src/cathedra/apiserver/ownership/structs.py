@@ -18,6 +18,7 @@ from operator import attrgetter, is_not, ne
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from cathedra.api.boundedcache import LONGEST_KEY
 from cathedra.api.struct import EMPTY_LIST, KubeStruct, encode, json_names, to_dict
@@ -143,7 +144,7 @@ class PresentByMask(dict[tuple[bool, ...], PresentFields]):
 
     def below(self, value: KubeStruct) -> FieldSet | None:
         """Return the fields of a struct; None if it has none."""
-        values = msgspec.structs.astuple(value)
+        values = astuple(value)
         children = self.children(values, self[tuple(map(ne, values, self._absent))])
         return FieldSet.of(children, member=False) if children else None
 
@@ -151,7 +152,7 @@ class PresentByMask(dict[tuple[bool, ...], PresentFields]):
         """Return a struct and its fields."""
         if not isinstance(value, KubeStruct):
             return ONE_FIELD  # an explicit null
-        values = msgspec.structs.astuple(value)
+        values = astuple(value)
         present = self[tuple(map(ne, values, self._absent))]
         return FieldSet.of(self.children(values, present), member=True) if present.parts else present.whole
 
@@ -198,7 +199,7 @@ def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Chan
     """
     touched: dict[str, FieldSet] = {}
     removed: dict[str, FieldSet] = {}
-    befores, afters = msgspec.structs.astuple(old), msgspec.structs.astuple(new)
+    befores, afters = astuple(old), astuple(new)
     fields = fields_of(shape)
     # Identity first: a write shares all parts but one or two with the state before it.
     for index in compress(count(), map(is_not, befores, afters)):
@@ -211,7 +212,7 @@ def _note_changes(
     field: Field, before: Any, after: Any, touched: dict[str, FieldSet], removed: dict[str, FieldSet]
 ) -> None:
     """Add what changed at and below a field whose values are different objects."""
-    if type(before) is type(after) is field.of_parts:
+    if field.of_parts is type(before) is type(after):
         was_set, was_removed = struct_changes(before, after, field.shape)  # type: ignore[arg-type]  # `of_parts`
     elif field.is_flat and not before and not after:
         return
@@ -351,7 +352,7 @@ def _written(value: KubeStruct, shape: StructShape) -> list[tuple[Any, Field]]:
     """Return the fields of a struct that its JSON has, with their values."""
     return [
         (item, field)
-        for item, field in zip(msgspec.structs.astuple(value), fields_of(shape), strict=True)
+        for item, field in zip(astuple(value), fields_of(shape), strict=True)
         if item is not field.default and (item or not field.omits(item))
     ]
 
@@ -419,7 +420,7 @@ def created_fields(new: KubeStruct, ignored: FieldSet) -> FieldSet:
     Raises:
         TypedError: an element of a keyed list has no key.
     """
-    kind, values = _created(type(new), tuple(ignored.children)), msgspec.structs.astuple(new)
+    kind, values = _created(type(new), tuple(ignored.children)), astuple(new)
     present = kind.present.of(values)
     fields = _fields_of_maps(kind, present, values) if present.flat is not None else None
     if fields is None:
@@ -433,7 +434,7 @@ def created_fields(new: KubeStruct, ignored: FieldSet) -> FieldSet:
 def _fields_of_maps(kind: _Created, present: PresentFields, values: tuple[Any, ...]) -> FieldSet | None:
     """Return the fields of an object with only metadata and maps of scalars; None if its metadata has other parts."""
     assert present.flat is not None
-    metadata = msgspec.structs.astuple(values[kind.metadata])
+    metadata = astuple(values[kind.metadata])
     inner = kind.in_metadata.of(metadata)
     if inner.flat is None:
         return None
@@ -477,7 +478,7 @@ def _created(kind: type[KubeStruct], ignored: tuple[str, ...]) -> _Created:
     shape = struct_shape(kind)
     assert type(shape) is StructShape
     fields = fields_of(shape)
-    without = dict(zip(fields, msgspec.structs.astuple(kind()), strict=True))
+    without = dict(zip(fields, astuple(kind()), strict=True))
     place = [field.element for field in fields].index(METADATA)
     metadata = _present_in_metadata(fields[place].shape)
 

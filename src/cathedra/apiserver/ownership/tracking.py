@@ -28,7 +28,6 @@ from cathedra.apiserver.ownership.fieldset import Changes, FieldSet, fields_at
 from cathedra.apiserver.ownership.managers import (
     UPDATE,
     Entries,
-    Held,
     ManagedWrite,
     Manager,
     after_creation,
@@ -59,7 +58,7 @@ def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", othe
     if not call.field_manager:
         return new
     entries: Entries = new.metadata.managed_fields
-    if entries == _RESET:
+    if entries and entries == _RESET:
         if live is not None:
             return with_entries(new, ())
         entries = ()
@@ -70,23 +69,20 @@ def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", othe
             held = held_fields(live.metadata.managed_fields)
             if not held:
                 return with_entries(new, ())
-        elif not call.subresource and type(shape := _shape_of(call.version.type)) is StructShape:
-            return _tracked_creation(call, new, shape, now)
+        elif not call.subresource and type(_shape_of(call.version.type)) is StructShape:
+            return _tracked_creation(call, new, now)
     manager = Manager(call.field_manager, UPDATE, call.version.api_version, call.subresource)
     # Nearly all managers write in one version, so the comparison in others is made only when it is needed.
-    write = ManagedWrite(
-        manager,
-        Time(now),
-        ignored_fields(call),
-        partial(_changes_elsewhere, call, live, new, other),
-    )
+    elsewhere = partial(_changes_elsewhere, call, live, new, other)
+    write = ManagedWrite(manager, Time(now), ignored_fields(call), elsewhere)
     try:
-        return with_entries(new, _entries_after(call, write, held, live, new, body))
+        changes = changes_between(call.version, live, new, body)
+        return with_entries(new, after_update(held, write, changes))
     except TypedError:
         return new  # validation refuses the list, with Kubernetes' text
 
 
-def _tracked_creation(call: Call, new: Any, shape: StructShape, now: float) -> Any:
+def _tracked_creation(call: Call, new: Any, now: float) -> Any:
     """Return a new object, which comes without managed fields, with those of its creator."""
     version = call.version
     try:
@@ -105,22 +101,19 @@ _RESET: Final = (ManagedFieldsEntry(),)
 """The entries by which a client removes all owners: ``managedFields: [{}]`` (KEP-555)."""
 
 
-def _entries_after(call: Call, write: ManagedWrite, held: list[Held], live: Any, new: Any, body: bytes) -> Entries:
-    kind = call.version.type
-    wanted = new if type(new) is kind else call.version.from_hub(new)
-    old = live if live is None or type(live) is kind else call.version.from_hub(live)
-    return after_update(held, write, changes_between(call.version, old, wanted, body))
-
-
 def changes_between(version: VersionDefinition, old: Any, new: Any, body: bytes = b"") -> Changes:
-    """Return the fields in which two objects of a version differ; an ``old`` of None is an object without anything.
+    """Return the fields in which two objects differ in a version; an ``old`` of None is an object without anything.
 
-    ``body`` is the JSON of ``old``, where it is known.
+    ``body`` is the JSON of ``old`` in that version, where it is known.
 
     Raises:
         TypedError: an element of a keyed list has no key.
     """
     kind = version.type
+    if type(new) is not kind:
+        new = version.from_hub(new)
+    if old is not None and type(old) is not kind:
+        old = version.from_hub(old)
     shape = _shape_of(kind)
     if type(shape) is StructShape:
         return struct_changes(kind() if old is None else old, new, shape)
@@ -154,9 +147,7 @@ def changes_in_versions(call: Call, live: Any) -> OtherVersions:
         if group != call.definition.group:
             return None
         try:
-            served = call.definition.version(version)
-            old = None if live is None else in_version(served, live)
-            return changes_between(served, old, in_version(served, new))
+            return changes_between(call.definition.version(version), live, new)
         except TypedError:
             raise
         except (KeyError, msgspec.ValidationError, ValueError):
