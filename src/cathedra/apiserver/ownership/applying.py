@@ -9,6 +9,7 @@ way, by documents, with the same result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import compress
 from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
@@ -40,6 +41,7 @@ from cathedra.apiserver.ownership.structs import fields_of
 from cathedra.apiserver.ownership.tracking import (
     OtherVersions,
     changes_between,
+    changes_elsewhere,
     changes_in_versions,
     ignored_fields,
     in_version,
@@ -227,8 +229,8 @@ def _applied_by_pattern(call: Call, live: Any, content: dict[str, Any], now: flo
         if merged is None:
             return None
         new = merged[0] if type(live) is call.version.type else call.version.to_hub(merged[0])
-        seen = changes_in_versions(call, live)
-        write = ManagedWrite(manager, Time(now), ignored, lambda version: seen(version, new), call.force)
+        elsewhere = partial(changes_elsewhere, call, live, new, None)
+        write = ManagedWrite(manager, Time(now), ignored, elsewhere, call.force)
         return with_entries(new, after_apply(held, write, found.fields, (merged[1], NOTHING)))
     except (msgspec.ValidationError, ValueError):
         return None
@@ -272,7 +274,9 @@ class StructPattern:
             key: (attribute, index, field)
             for index, ((attribute, key), field) in enumerate(zip(names, fields_of(shape), strict=True))
         }
-        self._parts = {key: (*places[key], part) for key, part in parts.items()}
+        self._parts = {
+            key: (*places[key], part, part if type(part) is StructPattern else None) for key, part in parts.items()
+        }
         self._keys = self._parts.keys()
         self._texts = [key for key, part in parts.items() if part is _TEXT]
         self._nested = [(key, part) for key, part in parts.items() if part is not _TEXT]
@@ -329,22 +333,21 @@ class StructPattern:
         touched: dict[str, FieldSet] = {}
         values = msgspec.structs.astuple(live)
         for key, item in configuration.items():
-            attribute, index, field, part = self._parts[key]
+            attribute, index, field, part, struct = self._parts[key]
             held = values[index]
-            if held is field.default or (not held and field.omits(held)):
-                to_decode[key] = item
-                touched[f"f:{key}"] = part.added
-                continue
             found = NOTHING
-            if part is _TEXT and type(held) is str:
-                if held != item:
-                    found = ONE_FIELD
-                    to_decode[key] = item
-            elif type(part) is StructPattern and type(held) is part.shape.type:
-                made = part.merged(held, item) if part._leaves_plain(held) else None
+            if struct is not None and type(held) is struct.shape.type:
+                made = struct.merged(held, item) if struct._leaves_plain(held) else None
                 if made is None:
                     return None
                 new_objects[attribute], found = made
+            elif held is field.default or (not held and field.omits(held)):
+                to_decode[key] = item
+                found = part.added
+            elif part is _TEXT and type(held) is str:
+                if held != item:
+                    found = ONE_FIELD
+                    to_decode[key] = item
             else:
                 shape, was = self.shape.fields[key], to_dict(held)
                 now = item if part is _TEXT else merge(was, item, shape)
@@ -354,7 +357,7 @@ class StructPattern:
                 elif not is_plain(was, shape):
                     return None
             if found is not NOTHING:
-                touched[f"f:{key}"] = found
+                touched[field.element] = found
         if not touched:
             return live, NOTHING
         if merged:

@@ -343,9 +343,7 @@ class FilledTemplate(FieldSet):
     __slots__ = ("_template",)
 
     def __init__(self, template: FieldSet, element: str) -> None:
-        # Not the constructor of the base class: it would set the children.
-        self.member = template.member
-        self.is_tracked = template.is_tracked
+        # Not the constructor of the base class: it would set the children, and what is read from the template.
         self.number = template.number
         self.placeholder = template.placeholder
         self.element = element
@@ -357,7 +355,9 @@ class FilledTemplate(FieldSet):
     def template(self) -> FieldSet:
         return self._template
 
-    def __getattr__(self, name: str) -> dict[str, FieldSet]:
+    def __getattr__(self, name: str) -> Any:
+        if name == "member" or name == "is_tracked":
+            return getattr(self._template, name)
         if name != "children":
             raise AttributeError(name)
         at, template = self.placeholder[0], self._template

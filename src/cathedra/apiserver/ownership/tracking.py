@@ -73,7 +73,7 @@ def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", othe
             return _tracked_creation(call, new, now)
     manager = Manager(call.field_manager, UPDATE, call.version.api_version, call.subresource)
     # Nearly all managers write in one version, so the comparison in others is made only when it is needed.
-    elsewhere = partial(_changes_elsewhere, call, live, new, other)
+    elsewhere = partial(changes_elsewhere, call, live, new, other)
     write = ManagedWrite(manager, Time(now), ignored_fields(call), elsewhere)
     try:
         changes = changes_between(call.version, live, new, body)
@@ -93,7 +93,8 @@ def _tracked_creation(call: Call, new: Any, now: float) -> Any:
     return with_entries(new, after_creation(manager, fields, Time(now)))
 
 
-def _changes_elsewhere(call: Call, live: Any, new: Any, other: OtherVersions | None, version: str) -> Changes | None:
+def changes_elsewhere(call: Call, live: Any, new: Any, other: OtherVersions | None, version: str) -> Changes | None:
+    """Return the fields in which two objects differ in another version, by ``other`` where there is one."""
     return (other or changes_in_versions(call, live))(version, new)
 
 
