@@ -8,11 +8,20 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from tests.requirements import program
 
@@ -62,8 +71,9 @@ class OpenPage:
         return self.page.get_by_role("tabpanel")
 
 
-@pytest.fixture
-async def browser() -> AsyncIterator[Any]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chromium() -> AsyncIterator[Any]:
+    """A browser for all tests of a module: its start takes longer than most tests."""
     path = program("chromium")
     # The package has no wheel for a Python that is not released yet.
     api = pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install playwright")
@@ -73,15 +83,35 @@ async def browser() -> AsyncIterator[Any]:
         await started.close()
 
 
+@pytest_asyncio.fixture(loop_scope="module")
+async def browser(chromium: Any) -> AsyncIterator[Any]:
+    """The browser, without a page before and after the test."""
+    yield chromium
+    for context in chromium.contexts:
+        await context.close()
+
+
+@pytest.fixture(scope="module")
+def example_server() -> Iterator[Callable[[Path], str]]:
+    """Returns the address of the map of a dump among the examples; a module has one server for each."""
+    with ExitStack() as servers:
+        yield cache(lambda dump: servers.enter_context(map_server("--dump", str(dump))))
+
+
 @pytest.fixture
-def open_map(browser: Any) -> OpenMap:
+def open_map(browser: Any, example_server: Callable[[Path], str]) -> OpenMap:
     """Open the map at an address, or of a dump; when it is left, nothing may have gone wrong in it."""
+
+    def serving(dump: Path | str) -> AbstractContextManager[str]:
+        if isinstance(dump, str):
+            return nullcontext(dump)
+        return nullcontext(example_server(dump)) if EXAMPLES in dump.parents else map_server("--dump", str(dump))
 
     @asynccontextmanager
     async def opened(
         dump: Path | str, *, width: int = 1280, height: int = 800, dark: bool = False
     ) -> AsyncIterator[OpenPage]:
-        with map_server("--dump", str(dump)) if isinstance(dump, Path) else _given(dump) as address:
+        with serving(dump) as address:
             context = await browser.new_context(
                 viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
             )
@@ -94,8 +124,3 @@ def open_map(browser: Any) -> OpenMap:
             await context.close()
 
     return opened
-
-
-@contextmanager
-def _given(address: str) -> Iterator[str]:
-    yield address

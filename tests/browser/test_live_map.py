@@ -17,6 +17,7 @@ from cathedra.cluster.process.background import stop
 from tests.browser.conftest import OpenMap, map_server, until
 from tests.requirements import program
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # that of the browser
 WORK = """
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass

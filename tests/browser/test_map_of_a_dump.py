@@ -12,6 +12,7 @@ import pytest
 
 from tests.browser.conftest import EXAMPLES, OpenMap, map_server, until
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # that of the browser
 CLUSTER = EXAMPLES / "insight" / "cluster.yaml"
 
 

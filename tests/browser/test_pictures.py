@@ -11,6 +11,8 @@ from cathedra.insight import PlannedChanges, devices, explain, read_dump, simula
 from cathedra.insight.drawing.pages import explanation_html, page, simulation_html
 from tests.browser.conftest import EXAMPLES
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # that of the browser
+
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:

@@ -19,6 +19,7 @@ from cathedra.cli.dra.main import main
 from tests.browser.conftest import EXAMPLES, OpenPage
 from tests.requirements import pyodide_bundle
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # that of the browser
 CLUSTER = EXAMPLES / "insight" / "cluster.yaml"
 START_SECONDS = 90
 
