@@ -273,8 +273,7 @@ class SchedulingQueue:
 
     def _activate(self, entry: QueuedPodInfo, event: str) -> None:
         """Put the pod among the active ones, unless a plugin keeps it out."""
-        slept = entry.info.uid in self._unschedulable
-        self._enter(entry)
+        slept = self._enter(entry)
         refusal = self._pre_enqueue(entry.info)
         if refusal is not None and not refusal.rejected:
             entry.errors += 1
@@ -329,17 +328,18 @@ class SchedulingQueue:
         for plugin in entry.unschedulable_plugins | entry.pending_plugins:
             self._by_plugin.setdefault(plugin, {})[entry.info.uid] = entry
 
-    def _enter(self, entry: QueuedPodInfo) -> None:
+    def _enter(self, entry: QueuedPodInfo) -> bool:
+        """Have the pod wait in an area that the caller chooses. Return True if it was unschedulable before."""
         entry.area_version += 1
-        if entry.info.uid in self._unschedulable:
-            self._leave_unschedulable(entry)
         self._entries[entry.info.uid] = entry
+        return self._leave_unschedulable(entry)
 
-    def _leave_unschedulable(self, entry: QueuedPodInfo) -> None:
-        if not self._unschedulable or self._unschedulable.pop(entry.info.uid, None) is None:
-            return
+    def _leave_unschedulable(self, entry: QueuedPodInfo) -> bool:
+        if self._unschedulable.pop(entry.info.uid, None) is None:
+            return False
         for plugin in entry.unschedulable_plugins | entry.pending_plugins:
             self._by_plugin[plugin].pop(entry.info.uid, None)
+        return True
 
     def _wake_by(
         self,
@@ -352,9 +352,9 @@ class SchedulingQueue:
         if affected is not None and not affected:
             return
         chosen = list(sleepers.values()) if affected is None else [sleepers[uid] for uid in affected if uid in sleepers]
+        if up_to_priority is not None:
+            chosen = [entry for entry in chosen if entry.info.priority <= up_to_priority]
         for entry in chosen:
-            if up_to_priority is not None and entry.info.priority > up_to_priority:
-                continue
             if _hints(registration, entry, change):
                 self._requeue(entry, change.label)
 
@@ -363,6 +363,9 @@ class SchedulingQueue:
             for registration in self._registered.get((plugin, change.resource), ()):
                 if not registration.matches(change):
                     continue
+                # PreEnqueue, which is called next, tests what the hint would.
+                if entry.gated_by:
+                    return True
                 affected = _affected(registration, change)
                 if (affected is None or entry.info.uid in affected) and _hints(registration, entry, change):
                     return True

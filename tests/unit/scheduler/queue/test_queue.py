@@ -179,6 +179,23 @@ async def test_a_gated_pod_enters_when_its_gates_are_removed(t: Trial) -> None:
 
 
 @run_with(trial)
+async def test_pre_enqueue_decides_without_a_hint_for_a_gated_pod_that_changes(t: Trial) -> None:
+    hinted: list[str] = []
+
+    def hint(waiting: Pod, change: ClusterEvent) -> bool:
+        hinted.append(waiting.metadata.name)
+        return True
+
+    ungated = EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_GATES_ELIMINATED, hint)
+    queue = SchedulingQueue(t.clock, gate, {"Gates": (ungated,)})
+    gated = pod("a", schedulingGates=[{"name": "g"}])
+    queue.add(gated)
+    queue.update(gated, replace(gated, spec=replace(gated.spec, scheduling_gates=())))
+    assert (await queue.pop()).info.name == "a"
+    assert hinted == []
+
+
+@run_with(trial)
 async def test_removing_gates_during_the_attempt_of_another_pod_wakes_only_the_gated_one(t: Trial) -> None:
     t.queue.add(pod("other"))
     await t.next()
