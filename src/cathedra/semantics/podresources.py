@@ -145,16 +145,16 @@ def reported_resources(pod: Pod) -> tuple[object, ...]:
     return status.resources, status.allocated_resources, reports, is_resize_infeasible(pod)
 
 
-def reports_nothing(pod: Pod) -> bool:
-    """Return True if the pod's status has none of the fields that report resources."""
+def reports_resources(pod: Pod) -> bool:
+    """Return True if the pod's status has `reported_resources`, or amounts that its claims take of the node."""
     status = pod.status
-    return not (
-        status.container_statuses
-        or status.init_container_statuses
-        or status.conditions
-        or status.allocated_resources
-        or status.resources is not None
+    if status.container_statuses or status.init_container_statuses or status.resources is not None:
+        return bool(status.node_allocatable_resource_claim_statuses) or any(reported_resources(pod))
+    # As above, for a pod without containers yet.
+    return bool(
+        status.allocated_resources
         or status.node_allocatable_resource_claim_statuses
+        or (status.conditions and is_resize_infeasible(pod))
     )
 
 

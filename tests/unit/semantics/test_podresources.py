@@ -24,7 +24,7 @@ from cathedra.semantics.podresources import (
     pod_request_nanos,
     pod_request_quantities,
     reported_resources,
-    reports_nothing,
+    reports_resources,
 )
 from tests.costs import costs_less_than
 
@@ -198,6 +198,7 @@ PARTS: Mapping[str, Any] = {
     "phase": "Pending",
     "resources": {"requests": {"cpu": "1"}},
     "allocatedResources": {"cpu": "2"},
+    "nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "one"}],
     "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "5"}}],
     "initContainerStatuses": [{"name": "i", "resources": {"requests": {"cpu": "1"}}}],
     "conditions": [{"type": "PodScheduled", "status": "True"}],
@@ -209,10 +210,11 @@ STATUSES = st.tuples(st.sets(st.sampled_from(sorted(PARTS))), st.booleans()).map
 
 
 @given(STATUSES)
-def test_a_status_that_reports_nothing_has_no_reported_resources(status: dict[str, Any]) -> None:
+def test_a_status_reports_resources_if_it_has_some_or_claims_take_some_of_the_node(status: dict[str, Any]) -> None:
     made = from_dict(Pod, {"status": status})
-    if reports_nothing(made):
-        assert not any(reported_resources(made))
+    assert reports_resources(made) == any(
+        (*reported_resources(made), made.status.node_allocatable_resource_claim_statuses)
+    )
 
 
 def test_thousands_of_sidecars_with_resources_of_their_own_are_added_up_in_one_pass() -> None:

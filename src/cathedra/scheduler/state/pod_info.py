@@ -24,7 +24,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.selectors import Selector, from_label_selector
 from cathedra.api.struct import replace
 from cathedra.remembering import IDENTITY, remembered
-from cathedra.semantics.podresources import pod_held_nanos, reported_resources, reports_nothing
+from cathedra.semantics.podresources import pod_held_nanos, reported_resources, reports_resources
 from cathedra.semantics.pods import long_running_containers
 
 CPU = "cpu"
@@ -160,11 +160,10 @@ class PodInfo:
         before = self.pod
         if not (pod.spec is before.spec or pod.spec == before.spec) or pod.metadata.labels != before.metadata.labels:
             return None
-        later = PodInfo(pod)
-        if pod.status is before.status or not (_reports(later) or _reports(self)):
+        if pod.status is before.status or not (reports_resources(pod) or reports_resources(before)):
             # Everything is derived from spec, labels and reported resources.
-            later.__dict__.update(self.__dict__, pod=pod)
-            return later
+            return self._with(pod)
+        later = PodInfo(pod)
         return later if later._sums == self._sums else None
 
     def on(self, node: str, taken: tuple[NodeAllocatableResourceClaimStatus, ...] = ()) -> PodInfo:
@@ -174,15 +173,14 @@ class PodInfo:
             # An earlier attempt may have left amounts of another node in the status.
             bound = replace(bound, status=replace(bound.status, node_allocatable_resource_claim_statuses=taken))
             return PodInfo(bound)
-        found = PodInfo(bound)
         # Nothing is derived from the name of the node, and all else is the same object.
-        found.__dict__.update(self.__dict__, pod=bound)
-        return found
+        return self._with(bound)
 
-    @_Derived
-    def status_resources(self) -> tuple[object, ...]:
-        """Resources in the pod's status; equal for equal reports."""
-        return _taken(self.pod), *reported_resources(self.pod)
+    def _with(self, pod: Pod) -> PodInfo:
+        """Return the info of a version of the pod from which the same is derived."""
+        info = object.__new__(PodInfo)
+        info.__dict__.update(self.__dict__, pod=pod)
+        return info
 
     @_Derived
     def requests(self) -> Amounts:
@@ -198,7 +196,7 @@ class PodInfo:
     def _sums(self) -> _Sums:
         spec = self.pod.spec
         plain = not spec.init_containers and spec.resources is None and not spec.overhead
-        has_only_containers = plain and not _reports(self)
+        has_only_containers = plain and not reports_resources(self.pod)
         sums = _plain_sums(*map(_resources, spec.containers)) if has_only_containers else _sums_of(self.pod)
         # Every pod with a node needs all of them, so they are computed together.
         self.__dict__.update(requests=sums.requests, scoring_requests=sums.scoring, qualified=sums.qualified)
@@ -343,11 +341,6 @@ def _states_both(pod: Pod) -> bool:
         if CPU not in requests or MEMORY not in requests:
             return False
     return True
-
-
-def _reports(info: PodInfo) -> bool:
-    """Return True if the pod's status reports resources."""
-    return not reports_nothing(info.pod) and any(info.status_resources)
 
 
 def _taken(pod: Pod) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
