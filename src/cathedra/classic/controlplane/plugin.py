@@ -178,6 +178,10 @@ class ControlPlaneResources(
             return negotiated
         return own
 
+    def refuses_all(self, state: CycleState, pod: PodInfo) -> bool:
+        """Return True if the allocator, where it alone decides, is known to find devices on no node."""
+        return self._cycle(state) is None and self._has_own(state) and self._devices.refuses_all(state, pod)
+
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
         """The allocator's answers for many nodes at once, where it alone decides."""
         # With negotiated claims each node needs the answers of drivers too, so the batch cannot decide alone.

@@ -216,6 +216,8 @@ class ClaimCycle(msgspec.Struct):
     """Extended resources to be had from devices → the allocator's work for them and the unallocated claims."""
     batch_nodes: Snapshot | None = None
     """The nodes of the snapshot, if many of them will be filtered."""
+    hopeless: bool = False
+    """True if the claims are known to fit on no node of the snapshot."""
     one_by_one: bool = False
     """True if each node is searched by itself, because one of them fails the claims."""
     batches: dict[frozenset[str], Batch] = msgspec.field(default_factory=dict)

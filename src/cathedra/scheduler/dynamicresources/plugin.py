@@ -262,13 +262,14 @@ class DynamicResources(
         cycle.batch_nodes = state.snapshot
         prepared = self._prepared(cycle, frozenset())
         batch = None if prepared is None else cycle.batch(frozenset(), prepared)
-        return batch is not None and batch.none_fit
+        cycle.hopeless = batch is not None and batch.none_fit
+        return cycle.hopeless
 
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
         """Allocate for many nodes at once; nodes of one class cost one search."""
-        if self.refuses_all(state, pod):
-            return BatchFilterResult(frozenset(), state.snapshot.each(self._no_fit))
         cycle: ClaimCycle = state.data[self.name]
+        if cycle.hopeless:
+            return BatchFilterResult(frozenset(), state.snapshot.each(self._no_fit))
         cycle.batch_nodes = state.snapshot
         if cycle.supposed is not None:
             # Answers for all nodes are kept from one pod to the next, and a trial would replace them by its own.
@@ -518,7 +519,7 @@ class DynamicResources(
             self.devices.take(claim, allocation, pod.uid)
             if cycle.group is not None:
                 cycle.group.decided[claim.metadata.uid] = allocation
-        for claim in cycle.claims:
+        for claim in cycle.claims if cycle.shared else ():
             decided = cycle.shared.get(claim.metadata.uid)
             if decided is not None:
                 cycle.chosen[claim.metadata.uid] = decided
