@@ -147,7 +147,7 @@ class NodeEquivalence:
 
     def fitting(self, known: AnswerCache) -> FittingNodes:
         """The rows that claims fit of which these answers are known, at the moment of the last `follow`."""
-        known.nodes.follow(self._changed.mark(), self._rows, known.shared)
+        known.nodes.follow(self._changed.last or self._changed.mark(), self._rows, known.shared)
         return known.nodes
 
     def answers(self, request_key: object) -> AnswerCache:

@@ -7,7 +7,9 @@ Figures that the scheduler keeps anyway (its queues, its cache) are read when th
 from __future__ import annotations
 
 from collections import Counter as Tally
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -81,8 +83,8 @@ class SchedulerMetrics:
 
     def sampled(self, work: str) -> bool:
         """Return True if the plugins of the work that begins now are to be measured: every tenth time."""
-        self._sampled[work] += 1
-        return self._sampled[work] % _SAMPLED == 1
+        number = self._sampled[work] = self._sampled[work] + 1
+        return number % _SAMPLED == 1
 
     def evaluated(self, plugins: tuple[str, ...], point: str, profile: str, times: int = 1) -> None:
         """Each of these plugins has judged a pod, or a number of nodes for it."""
@@ -138,13 +140,10 @@ class _Durations(Collector):
 
     def __init__(self, metric: Metric, bounds: Sequence[float]) -> None:
         self._metric = metric
-        self._bounds = bounds
-        self.histograms: dict[tuple[str, ...], histogram.Histogram] = {}
+        self.histograms = defaultdict[tuple[str, ...], histogram.Histogram](partial(histogram.Histogram, bounds))
 
     def observe(self, labels: tuple[str, ...], seconds: float) -> None:
         """Add a duration to the histogram of these labels."""
-        if labels not in self.histograms:
-            self.histograms[labels] = histogram.Histogram(self._bounds)
         self.histograms[labels].add(seconds)
 
     def collect(self) -> Iterator[Any]:

@@ -142,7 +142,7 @@ class NodeSearch:
         while left and missing > 0:
             # After a part without a feasible node the next one is twice as large: a pod that fits nowhere would cost
             # one batch of every filter for each tenth of a large cluster.
-            asked = min(left, max(missing, FEWEST_NODES) if feasible else max(missing, FEWEST_NODES, 2 * asked))
+            asked = min(left, max(missing, FEWEST_NODES, 0 if feasible else 2 * asked))
             part = self._recent.around(nodes, start, asked) if start or asked < count else nodes
             filters = self._profile.batch_filters(state, pod, part) if whole else self._profile.filters(state)
             broken = self._pass_part(_Part(part, filters, wanted), feasible, state, pod, diagnosis)

@@ -62,8 +62,7 @@ class PodSearch:
 
     async def find(self, entry: QueuedPodInfo, make_state: MakeState) -> Found:
         """Return the node of a pod. If there is none, plugins make room (PostFilter)."""
-        preferred = await self._preferred(entry, make_state, SearchScope())
-        if preferred is not None:
+        if self._prefers and (preferred := await self._preferred(entry, make_state, SearchScope())) is not None:
             return preferred
         state = make_state(None)
         pod = entry.info

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence, Set
+from operator import attrgetter
 from typing import Final, ParamSpec, TypeVar
 
 import msgspec
@@ -63,8 +64,11 @@ class FilterCall(msgspec.Struct, frozen=True, gc=False):
     """A filter plugin, and the nodes for which it need not be called."""
 
     plugin: FilterPlugin
-    passing: Set[NodeInfo]
-    refused: Mapping[NodeInfo, Status]
+    passing: Set[NodeInfo] = _NONE
+    refused: Mapping[NodeInfo, Status] = _UNREFUSED
+
+
+_plugin_name: Final[Callable[[FilterCall], str]] = attrgetter("plugin.name")
 
 
 class Profile:
@@ -165,9 +169,11 @@ class Profile:
         """The first refusal to let the pod into the active queue, or the first error."""
         measured = self._observer is not None and self._observer.sampled("entry")
         for plugin in self._pre_enqueue:
-            ask = plugin.pre_enqueue
             try:
-                status = (self._measured(plugin, "PreEnqueue", ask) if measured else ask)(pod)
+                if measured:
+                    status = self._measured(plugin, "PreEnqueue", plugin.pre_enqueue)(pod)
+                else:
+                    status = plugin.pre_enqueue(pod)
             # A defect in one plugin refuses this pod. Raised, it would end the scheduling of all pods.
             except DEFECTS as defect:
                 status = defect_status(defect, _LOG, "%s: PreEnqueue plugin %s broke", pod.key, plugin.name)
@@ -195,8 +201,8 @@ class Profile:
         nodes: frozenset[str] | None = None
         narrowed_by: list[str] = []
         for asked, plugin in plugins:
-            ask = plugin.pre_filter
-            answer = (self._measured(plugin, "PreFilter", ask) if state.measured else ask)(state, pod, snapshot)
+            ask = self._measured(plugin, "PreFilter", plugin.pre_filter) if state.measured else plugin.pre_filter
+            answer = ask(state, pod, snapshot)
             if answer is None:
                 continue
             if isinstance(answer, Narrowed):
@@ -217,39 +223,40 @@ class Profile:
     def filters(self, state: CycleState) -> Sequence[FilterCall]:
         """Return the filters that take part in this cycle."""
         skipped = state.skipped_filters
-        return [FilterCall(plugin, _NONE, _UNREFUSED) for plugin in self._filter if plugin.name not in skipped]
+        return [FilterCall(plugin) for plugin in self._filter if plugin.name not in skipped]
 
     def refuses_all(self, state: CycleState, pod: PodInfo) -> bool:
         """Return True if it is known without a computation that some filter refuses every node of the snapshot."""
-        skipped = state.skipped_filters
-        return any(plugin.name not in skipped and plugin.refuses_all(state, pod) for plugin in self._refusing_all)
+        for plugin in self._refusing_all:  # a generator costs more than the one plugin's look-up
+            if plugin.name not in state.skipped_filters and plugin.refuses_all(state, pod):
+                return True
+        return False
 
     def batch_filters(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[FilterCall]:
         """Return the filters, each with the results that it can compute for ``nodes`` of the snapshot at once."""
         skipped = state.skipped_filters
-        calls: list[FilterCall] = []
         began = self._now() if state.measured else 0.0
         taking_part = state.plugins or self._searching.for_pod(pod)
-        predicates = taking_part.predicates
         passing = _meeting(taking_part.predicate, state.snapshot, nodes)
         if passing is not None and state.measured:
-            self._ran_together(predicates, "Filter", began)
-        for plugin in taking_part.filters:
-            if plugin.name in skipped:
-                continue
-            # The common predicate holds for all these nodes, so none of its plugins can refuse one.
-            if passing is not None and plugin in predicates:
-                calls.append(FilterCall(plugin, passing, _UNREFUSED))
-                continue
-            ask = plugin.filter_batch
-            batch = (self._measured(plugin, "Filter", ask) if state.measured else ask)(state, pod, nodes)
-            calls.append(FilterCall(plugin, batch.passing, batch.refused))
-        return calls
+            self._ran_together(taking_part.predicates, "Filter", began)
+        # If the common predicate holds for all these nodes, none of its plugins can refuse one.
+        predicates = {} if passing is None else taking_part.predicates
+        return [
+            FilterCall(plugin, passing or _NONE) if plugin in predicates else self._batch(plugin, state, pod, nodes)
+            for plugin in taking_part.filters
+            if plugin.name not in skipped
+        ]
+
+    def _batch(self, plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> FilterCall:
+        ask = self._measured(plugin, "Filter", plugin.filter_batch) if state.measured else plugin.filter_batch
+        batch = ask(state, pod, nodes)
+        return FilterCall(plugin, batch.passing, batch.refused)
 
     def count_batch(self, filters: Sequence[FilterCall], nodes: int) -> None:
         """Count ``nodes`` evaluations of each of ``filters``, whose results were computed in a batch."""
         if nodes and self._observer is not None:
-            self._observer.evaluated(tuple([call.plugin.name for call in filters]), "Filter", self.name, nodes)
+            self._observer.evaluated(tuple(map(_plugin_name, filters)), "Filter", self.name, nodes)
 
     def filter(self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Return the first refusal of ``node``; an error gets kube-scheduler's words."""
@@ -303,8 +310,8 @@ class Profile:
         """The weighted total of every node."""
         asked, totals = self._scored_alone(state, pod, nodes)
         for plugin in asked:
-            ask = plugin.score
-            scores = (self._measured(plugin, "Score", ask) if state.measured else ask)(state, pod, nodes)
+            ask = self._measured(plugin, "Score", plugin.score) if state.measured else plugin.score
+            scores = ask(state, pod, nodes)
             if scores is not None:
                 weight = self._weights[plugin.name]
                 totals = (

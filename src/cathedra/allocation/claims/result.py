@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -23,8 +22,7 @@ from cathedra.api.resource import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FoundDevices:
+class FoundDevices(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A solution with the devices and options that its numbers stand for, on one node."""
 
     solution: Solution

@@ -226,14 +226,13 @@ class FreeDevices:
 
     def refusal(self, claim: ResourceClaim) -> Status | None:
         """Return the reason why a claim cannot be allocated on any node; None if none is known."""
-        named = f"{claim.metadata.namespace}/{claim.metadata.name}"
         if self.is_in_flight(claim):
-            return unresolvable(f"resource claim {named} is in the process of being allocated")
+            return unresolvable(f"resource claim {_name(claim)} is in the process of being allocated")
         for request in claim.spec.devices.requests or ():
             asked = request.exactly
-            if asked is not None and self.device_class(asked.device_class_name) is not None:
+            if asked is not None and asked.device_class_name in self.classes:
                 continue
-            refusal = self._requestable(named, request)
+            refusal = self._requestable(_name(claim), request)
             if refusal is not None:
                 return refusal
         return None
@@ -352,16 +351,16 @@ class FreeDevices:
     # --- informers
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        # Other changes, such as the finalizer that the scheduler writes itself, change no allocation and cannot make a
-        # waiting pod schedulable.
-        if old is not None and new is not None and old.status is new.status and old.metadata.uid == new.metadata.uid:
-            return
-        # A claim that was deleted and created under the same name is another one: what the old one held is free.
-        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+        before = None
+        if old is not None and new is not None and old.metadata.uid == new.metadata.uid:
+            # Other changes, such as the finalizer that the scheduler writes itself, change no allocation and cannot
+            # make a waiting pod schedulable.
+            if old.status is new.status:
+                return
+            before = old.status.allocation
+        elif old is not None:
+            # A claim that was deleted and created under the same name is another one: what the old one held is free.
             self._hold(old, None)
-            before = None
-        else:
-            before = old.status.allocation if old is not None else None
         # Compared by identity: a new object with equal content costs the ledger a few microseconds, and a changed
         # object is never missed.
         if new is not None and new.status.allocation is not before:
@@ -436,3 +435,7 @@ class FreeDevices:
 
 def _ignore(change: ClusterEvent) -> None:
     """Before the queue follows, changes concern no pod."""
+
+
+def _name(claim: ResourceClaim) -> str:
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"

@@ -165,7 +165,7 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
 
     def scores_zero(self, pod: PodInfo) -> bool:
         """True for pods that request neither."""
-        return self.node_score(pod) is None
+        return not pod.requests.get(CPU) and not pod.requests.get(MEMORY)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """The same of each node."""
@@ -190,17 +190,11 @@ def _has_room(wanted: tuple[tuple[str, int], ...], backed: tuple[str, ...], node
 
 
 def _least_allocated(cpu: int, memory: int, node: NodeInfo) -> int:
-    total = weights = 0
-    for capacity, used in (
-        (node.allocatable.get(CPU, 0), node.scoring_cpu + cpu),
-        (node.allocatable.get(MEMORY, 0), node.scoring_memory + memory),
-    ):
-        if capacity:
-            weights += 1
-            if used <= capacity:
-                # Integers, as in kube-scheduler: a score in floating point would order some nodes differently.
-                total += (capacity - used) * MAX_SCORE // capacity
-    return total // weights if weights else 0
+    # Not in a loop, and in integers as in kube-scheduler: a score in floating point would order some nodes differently.
+    cpus, bytes_ = node.allocatable.get(CPU, 0), node.allocatable.get(MEMORY, 0)
+    total = max(cpus - node.scoring_cpu - cpu, 0) * MAX_SCORE // cpus if cpus else 0
+    total += max(bytes_ - node.scoring_memory - memory, 0) * MAX_SCORE // bytes_ if bytes_ else 0
+    return total // 2 if cpus and bytes_ else total
 
 
 def _balance(cpu: int, memory: int, node: NodeInfo) -> int:

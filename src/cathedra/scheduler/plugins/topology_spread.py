@@ -260,6 +260,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
     def _constraints(self, attempt: Attempt | None, pod: PodInfo, when: str) -> list[_Constraint]:
         """The pod's own constraints of that kind, or else the default ones, which select its relatives."""
         own = pod.pod.spec.topology_spread_constraints
+        selector = self._relatives(pod.pod) if not own and self._relatives is not None else None
+        if not own and selector is None:
+            return []
         given = [one for one in own or self._defaults if one.when_unsatisfiable == when]
         if attempt is not None and len(own) > FEW_CONSTRAINTS:
             memo = attempt.memo(self.name)
@@ -271,11 +274,8 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
             ]
             # The parsed selector is shared between attempts, the counts are not: pods have come and gone in between.
             return [replace(one, counts={}) for one in parsed]
-        if own or not given:
+        if own:
             return [_parsed(pod, one, counts_empty=self._counts_empty) for one in given]
-        selector = self._relatives(pod.pod) if self._relatives is not None else None
-        if selector is None:
-            return []
         return [replace(_parsed(pod, one, counts_empty=False), selector=selector) for one in given]
 
 

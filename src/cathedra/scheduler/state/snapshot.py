@@ -36,13 +36,12 @@ class IncrementalResult(ABC):
 
     def follow_up(self) -> None:
         """Forget what was found out about nodes that have changed since the last time."""
-        changes = self._changes
+        before, changes = self._mark, self._changes
+        mark = self._mark = None if changes is None else changes.last or changes.mark()
         # Fast path for a cycle before which nothing has changed; it is called several times per pod.
-        if changes is not None and changes.last is not None and changes.last is self._mark:
+        if mark is before and mark is not None:
             return
-        mark = None if changes is None else changes.mark()
-        changed = mark.since(self._mark) if mark is not None and self._mark is not None else None
-        self._mark = mark
+        changed = mark.since(before) if mark is not None and before is not None else None
         # The changelog no longer has all entries since the last call, so every node may have changed.
         if changed is None:
             self._forget_all()
