@@ -20,7 +20,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import islice
-from operator import or_
+from operator import itemgetter, or_
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
@@ -48,6 +48,7 @@ _POPPED_EARLY: Final = "PopFromBackoffQ"
 _WAITED_TOO_LONG: Final = "UnschedulableTimeout"
 
 PreEnqueue = Callable[[PodInfo], Status | None]
+_sleepers: Final[Callable[[tuple[dict[str, QueuedPodInfo], EventRegistration]], object]] = itemgetter(0)
 
 
 class SchedulingQueue:
@@ -200,8 +201,8 @@ class SchedulingQueue:
             self._in_flight.record(change)
         if not self._unschedulable:
             return
-        for sleepers, registration in self._awaited.get(change.resource, ()):
-            if sleepers and registration.matches(change):
+        for sleepers, registration in filter(_sleepers, self._awaited.get(change.resource, ())):
+            if registration.matches(change):
                 self._wake_by(sleepers, registration, change, up_to_priority)
 
     async def run(self) -> None:
