@@ -30,10 +30,10 @@ class Clock(Protocol):
     """Time, as a part reads it and waits for it. Seconds everywhere."""
 
     def now(self) -> float:
-        """The wall clock: seconds since the Unix epoch."""
+        """Return the wall clock: seconds since the Unix epoch."""
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards; only differences mean anything."""
+        """Return seconds that never run backwards; only differences mean anything."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait for ``seconds``; cancellation ends the wait at once."""
@@ -52,7 +52,7 @@ class SystemClock:
 
 
 def process_age() -> float:
-    """Seconds since the kernel started this process, to a hundredth: imports and all (Linux)."""
+    """Return the seconds since the kernel started this process, to a hundredth: imports and all (Linux)."""
     started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
 
@@ -65,11 +65,11 @@ class LoopClock:
         self._epoch = epoch
 
     def now(self) -> float:
-        """Seconds since the Unix epoch, counted from ``epoch`` at loop time zero."""
+        """Return the seconds since the Unix epoch, counted from ``epoch`` at loop time zero."""
         return self._epoch + self._loop.time()
 
     def monotonic(self) -> float:
-        """The loop's time in seconds."""
+        """Return the loop's time in seconds."""
         return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
@@ -126,7 +126,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Close nothing: there are no sockets."""
 
     def time(self) -> float:
-        """Seconds of virtual time since the loop was made."""
+        """Return the seconds of virtual time since the loop was made."""
         return self._jumping.elapsed
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:

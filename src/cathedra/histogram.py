@@ -42,7 +42,7 @@ class Histogram:
         return sum(self._counts)
 
     def cumulative(self) -> Iterator[tuple[str, float]]:
-        """Each bound as Prometheus writes it, with the number of values up to it."""
+        """Yield each bound as Prometheus writes it, with the number of values up to it."""
         number = 0
         for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
             number += count

@@ -303,7 +303,7 @@ def _resource_v1alpha3(
 
 @cache
 def load() -> dict[str, dict[str, dict[str, Any]]]:
-    """All facts: ``group/version`` (the group's first word) → type → its fields, or the type behind an alias."""
+    """Return all facts: ``group/version`` (the group's first word) → type → its fields, or the type behind an alias."""
     facts: dict[str, dict[str, dict[str, Any]]] = _read("kubernetes-types.json")
     for package, types in _read("classic-types.json").items():
         facts.setdefault(package, {}).update(types)
@@ -336,14 +336,15 @@ def _read(name: str) -> Any:
 
 
 def group_version(package: str) -> str:
-    """The apiVersion of a package of the facts: ``resource/v1`` → ``resource.k8s.io/v1``, ``core/v1`` → ``v1``."""
+    """Return the apiVersion of a package of the facts: ``resource/v1`` → ``resource.k8s.io/v1``, ``core/v1`` →
+    ``v1``."""
     group, version = package.split("/")
     name = GROUP_NAMES.get(group, group)
     return f"{name}/{version}" if name else version
 
 
 def fields_of(package: str, name: str) -> Fields:
-    """The fields of a type by JSON name, inlined ones included, TypeMeta too.
+    """Return the fields of a type by JSON name, inlined ones included, TypeMeta too.
 
     Raises:
         KeyError: there is no such type, or it has no fields of its own.

@@ -44,16 +44,16 @@ class FieldPath(str):
     # Validation walks the same few paths for every object, and needs their text when something is wrong alone.
     @remembered("api.field.child", size=8192)  # a path is a value, and as such kept for the next object
     def child(self, *names: str) -> FieldPath:
-        """The path of a field below."""
+        """Return the path of a field below."""
         return FieldPath(".".join((self, *names)) if self else ".".join(names))
 
     @remembered("api.field.index", size=2048)  # as above
     def index(self, position: int) -> FieldPath:  # type: ignore[override]  # a path is never searched, only grown
-        """The path of a list's element, counted from 0."""
+        """Return the path of a list's element, counted from 0."""
         return FieldPath(f"{self}[{position}]")
 
     def key(self, key: str) -> FieldPath:
-        """The path of a map's value."""
+        """Return the path of a map's value."""
         grown = f"{self}[{key}]"
         # Keys come from users: paths with long ones would fill the caches below.
         return (FieldPath if len(grown) <= LONGEST_KEY else _LongPath)(grown)
@@ -161,7 +161,7 @@ class FieldError:
 
 
 def shortened_text(text: str, limit: int = MAX_TEXT) -> str:
-    """The text, cut with a mark if it has more than ``limit`` characters."""
+    """Return the text, cut with a mark if it has more than ``limit`` characters."""
     return text if len(text) <= limit else text[:limit] + _CUT
 
 
@@ -293,7 +293,7 @@ _EXPONENT_FROM: Final = 1e21
 
 
 def go_form(value: JSONValue) -> str:
-    """The JSON that Go prints for the value."""
+    """Return the JSON that Go prints for the value."""
     return go_json(_plain(value))
 
 

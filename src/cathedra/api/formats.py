@@ -150,14 +150,14 @@ def dns_subdomain(value: str) -> list[str]:
 
 
 def in_bytes(form: Format) -> Format:
-    """The same rule in the words of the newer, declarative validation, which counts bytes."""
+    """Return the same rule in the words of the newer, declarative validation, which counts bytes."""
     return lambda value: [
         text.replace("characters", "bytes") if text.startswith("must be no more than") else text for text in form(value)
     ]
 
 
 def masked(value: str) -> str:
-    """A ``generateName`` as a name it could become part of: a dash at the end is no fault."""
+    """Return a ``generateName`` as a name it could become part of: a dash at the end is no fault."""
     # As Kubernetes masks it: the suffix that follows is alphanumeric.
     return value[:-2] + "a" if value[-1:] == "-" and value != "-" else value
 
@@ -285,7 +285,7 @@ def lenient_cidr(value: str) -> list[str]:
 
 
 def canonical_interface(value: str) -> str:
-    """The one spelling of an address with the length of its network's prefix; "" if it is none."""
+    """Return the one spelling of an address with the length of its network's prefix; "" if it is none."""
     parsed = _lenient_interface(value)
     return _canonical_interface(parsed) if parsed is not None else ""
 

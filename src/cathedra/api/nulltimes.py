@@ -26,7 +26,7 @@ class _TimelessMeta(ObjectMeta, frozen=True, rename=json_names(ObjectMeta)):
 
 
 def as_shown(obj: S, gates: FeatureGates) -> S:
-    """The object as that release shows it."""
+    """Return the object as that release shows it."""
     return obj if gates.has(behaviours.CREATION_TIMESTAMP_OMITTED) else with_null_times(obj)
 
 

@@ -483,7 +483,7 @@ class _Field(msgspec.Struct, frozen=True):
 
 
 def parts_decoder(kind: type[K]) -> PartsDecoder[K]:
-    """The decoder of a kind."""
+    """Return the decoder of a kind."""
     key: Any = kind
     made: PartsDecoder[K] = _decoder(key)
     return made

@@ -88,7 +88,7 @@ class Quantity:
 
     @staticmethod
     def of_nanos(nanos: int, form: Format = Format.DECIMAL_SI) -> Quantity:
-        """An amount given in nano-units."""
+        """Return an amount given in nano-units."""
         made = object.__new__(Quantity)
         object.__setattr__(made, "nanos", nanos)
         object.__setattr__(made, "format", form)
@@ -97,7 +97,7 @@ class Quantity:
 
     @staticmethod
     def of_value(value: int, form: Format = Format.DECIMAL_SI) -> Quantity:
-        """An amount given in whole units."""
+        """Return an amount given in whole units."""
         return Quantity.of_nanos(value * NANO, form)
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -294,7 +294,7 @@ class FieldSelector(msgspec.Struct, frozen=True):
         return all((fields.get(term.field, "") == term.value) is not term.negated for term in self.terms)
 
     def required(self, field: str) -> str | None:
-        """The one value that ``field`` must have; None where the selector leaves it open."""
+        """Return the one value that ``field`` must have; None where the selector leaves it open."""
         for term in self.terms:
             if term.field == field and not term.negated:
                 return term.value

@@ -54,7 +54,7 @@ class StatusError(Exception):
         return self.status.details.causes if self.status.details else ()
 
     def to_json(self) -> JSONObject:
-        """The body of the answer."""
+        """Return the body of the answer."""
         body: JSONObject = {"kind": "Status", "apiVersion": "v1"} | to_dict(self.status)
         return body
 
@@ -85,7 +85,7 @@ class StatusError(Exception):
 
 
 def failure(code: int, reason: str, message: str, details: StatusDetails | None = None) -> StatusError:
-    """A failure with all its parts."""
+    """Return a failure with all its parts."""
     return StatusError(Status(status="Failure", message=message, reason=reason, code=code, details=details))
 
 

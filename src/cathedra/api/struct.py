@@ -97,7 +97,7 @@ class RawJSON:
         return made
 
     def compact(self) -> bytes:
-        """The JSON without blanks between tokens, as answers show it; made once."""
+        """Return the JSON without blanks between tokens, as answers show it; made once."""
         try:
             return self._compact
         except AttributeError:
@@ -139,7 +139,7 @@ class KubeStruct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 def always(make: Callable[[], Any]) -> Any:
-    """A field that is written even when it is empty; ``make()`` is its empty value."""
+    """Return a field that is written even when it is empty; ``make()`` is its empty value."""
 
     def empty() -> Any:
         return make()
@@ -270,7 +270,7 @@ def to_dict(obj: object) -> Any:
 
 
 def reshape(obj: object, kind: type[S]) -> S:
-    """The object of type ``kind`` with the attributes of ``obj``, which is a struct of the same shape.
+    """Return the object of type ``kind`` with the attributes of ``obj``, which is a struct of the same shape.
 
     For the structs that two API versions have in common but each declares for itself.
     """

@@ -60,7 +60,7 @@ class Time:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The instant that an RFC 3339 text names; finer digits are cut off.
+        """Return the instant that an RFC 3339 text names; finer digits are cut off.
 
         Raises:
             TimeError: it is not of that form, or no such day exists.

@@ -92,7 +92,7 @@ class TypeInfo:
 
 @cache
 def type_info(package: str, name: str) -> TypeInfo:
-    """The type of that name.
+    """Return the type of that name.
 
     Raises:
         KeyError: there is none.
@@ -124,7 +124,7 @@ def _field(owner: str, name: str, fact: Mapping[str, Any]) -> FieldInfo:
 
 @cache
 def locate(package: str, go: str) -> TypeInfo | None:
-    """The type that a Go name (as ``*metav1.ObjectMeta``) means in a package; None if there are no facts of it.
+    """Return the type that a Go name (as ``*metav1.ObjectMeta``) means in a package; None if there are no facts of it.
 
     Without qualifier it is the package's own, or one that an older version of a group borrows from its v1.
     """
@@ -139,14 +139,14 @@ def locate(package: str, go: str) -> TypeInfo | None:
 
 
 def info_of(kind: type[KubeStruct]) -> TypeInfo | None:
-    """The type that a struct stands for; None for one that was made at run time."""
+    """Return the type that a struct stands for; None for one that was made at run time."""
     module = kind.__module__.rpartition(".")[2]
     package = "resource/v1" if module == "resource" else module.replace("_", "/")
     return locate(package, kind.__name__) if package in facts.load() else None
 
 
 def package_of(api_version: str) -> str:
-    """The package of the facts that an apiVersion's types are in.
+    """Return the package of the facts that an apiVersion's types are in.
 
     Raises:
         KeyError: there is none.

@@ -165,7 +165,7 @@ def rest_of(kind: type[S], what: Undecodable) -> tuple[S | None, tuple[str, ...]
 
 
 def cut_at_depth(body: bytes, limit: int = WRAPPED_DEPTH) -> bytes:
-    """The same JSON without what is nested more deeply than ``limit``, which `is_cut` recognises."""
+    """Return the same JSON without what is nested more deeply than ``limit``, which `is_cut` recognises."""
     parts: list[bytes] = []
     depth, start = 0, 0
     for token in _TOKENS.finditer(body):
@@ -186,8 +186,8 @@ def cut_at_depth(body: bytes, limit: int = WRAPPED_DEPTH) -> bytes:
 
 
 def readable(body: bytes) -> bytes:
-    """The same JSON in a form that decoders take. As Go reads it, what is no UTF-8, and half of a surrogate pair, is
-    U+FFFD; what is nested too deeply is left out (`is_cut`)."""
+    """Return the same JSON in a form that decoders take. As Go reads it, what is no UTF-8, and half of a surrogate
+    pair, is U+FFFD; what is nested too deeply is left out (`is_cut`)."""
     # Go replaces broken UTF-8 the same way, so both show the same text.
     text = body.decode("utf-8", "replace").encode()
     if _SURROGATE.search(text):

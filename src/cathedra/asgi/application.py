@@ -84,7 +84,7 @@ class PeerCertificate(msgspec.Struct, frozen=True):
 
 
 def peer_certificate(transport: asyncio.BaseTransport) -> PeerCertificate | None:
-    """The client's certificate, if the connection has one."""
+    """Return the client's certificate, if the connection has one."""
     connection = transport.get_extra_info("ssl_object")
     der: bytes | None = connection.getpeercert(True) if connection is not None else None
     if der is None:

@@ -52,7 +52,7 @@ class Catalogue(msgspec.Struct, frozen=True):
     """Devices that a directory of higher priority has, too, which hides these."""
 
     def resolve(self, names: Iterable[str]) -> tuple[CatalogueEntry, ...]:
-        """The entries of ``names``, in their order.
+        """Return the entries of ``names``, in their order.
 
         Raises:
             UnresolvableDevices: some are unknown; all of these are named.
@@ -64,7 +64,7 @@ class Catalogue(msgspec.Struct, frozen=True):
         return tuple(self.entries[name] for name in wanted)
 
     def edits(self, names: Iterable[str]) -> ContainerEdits:
-        """All edits for ``names`` in one: each file's own edits once, before its first device's.
+        """Return all edits for ``names`` in one: each file's own edits once, before its first device's.
 
         Raises:
             UnresolvableDevices: some names are unknown.

@@ -30,14 +30,14 @@ class HostNodes(Protocol):
     """Lookup of device nodes of the host."""
 
     def find(self, path: str) -> HostNode | None:
-        """The node at ``path``, symbolic links not followed, or None if there is none or it is no device."""
+        """Return the node at ``path``, symbolic links not followed, or None if there is none or it is no device."""
 
 
 class RealHostNodes:
     """The host that this process runs on."""
 
     def find(self, path: str) -> HostNode | None:
-        """The node at ``path`` by lstat."""
+        """Return the node at ``path`` by lstat."""
         try:
             found = os.lstat(path)
         except OSError:
@@ -49,7 +49,7 @@ class RealHostNodes:
 
 
 def apply_edits(oci: dict[str, Any], edits: ContainerEdits, host: HostNodes) -> dict[str, Any]:
-    """A copy of the runtime spec ``oci`` with ``edits`` made.
+    """Return a copy of the runtime spec ``oci`` with ``edits`` made.
 
     Raises:
         InjectionFailed: a device node has to be completed from the host and the host has no such device.

@@ -119,14 +119,14 @@ class Spec(_Part, frozen=True):
     container_edits: ContainerEdits = ContainerEdits()
 
     def all_edits(self) -> Iterator[ContainerEdits]:
-        """The document's edits and those of each device."""
+        """Yield the document's edits and those of each device."""
         yield self.container_edits
         for device in self.devices:
             yield device.container_edits
 
 
 def spec_from_plain(document: Any) -> Spec:
-    """A document from plain values (as JSON or YAML gives them), checked.
+    """Return a document from plain values (as JSON or YAML gives them), checked.
 
     Raises:
         InvalidSpec: a field is unknown or has the wrong type, or a rule is broken.
@@ -242,13 +242,13 @@ EXTENSIONS: Final = (".json", ".yaml")
 
 
 def file_name(kind: str, transient_id: str = "") -> str:
-    """The customary name, without extension: ``vendor-class`` or ``vendor-class_id``."""
+    """Return the customary name, without extension: ``vendor-class`` or ``vendor-class_id``."""
     static = kind.replace("/", "-")
     return f"{static}_{transient_id.replace('/', '_')}" if transient_id else static
 
 
 def read_spec(path: Path) -> Spec:
-    """The document at ``path``.
+    """Return the document at ``path``.
 
     Raises:
         InvalidSpec: it is no valid document; the text begins with the path.
@@ -303,7 +303,7 @@ class QualifiedName(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> QualifiedName:
-        """The parts of ``vendor/class=name``.
+        """Return the parts of ``vendor/class=name``.
 
         Raises:
             InvalidName: the text is not of that form.

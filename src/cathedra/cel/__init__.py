@@ -87,7 +87,7 @@ def __getattr__(name: str) -> Any:
 
 
 def evaluate(expression: str, environment: Environment, variables: dict[str, Any]) -> Any:
-    """The value of ``expression``.
+    """Return the value of ``expression``.
 
     Raises:
         CompileError: it is refused.

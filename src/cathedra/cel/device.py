@@ -153,7 +153,7 @@ class DeviceView:
 
     @classmethod
     def from_slice(cls, piece: ResourceSlice) -> dict[str, DeviceView]:
-        """The views of all devices of a ResourceSlice, by device name."""
+        """Return the views of all devices of a ResourceSlice, by device name."""
         driver = piece.spec.driver
         return {
             device.name: cls.of(driver, device.allow_multiple_allocations, device.attributes, device.capacity)
@@ -200,7 +200,7 @@ def _version(text: str) -> Semver:
 
 
 def size_of(path: tuple[str, ...]) -> int | None:
-    """The largest size of what is found under ``path``, a variable followed by fields, ``@keys``, ``@values``,
+    """Return the largest size of what is found under ``path``, a variable followed by fields, ``@keys``, ``@values``,
     ``@items``."""
     if not path or path[0] != "device":
         return None
@@ -248,8 +248,8 @@ _STEPS: Final = {
 
 @cache
 def environment(*, consumable_capacity: bool, list_attributes: bool, mode: Mode) -> Environment:
-    """The declarations of selectors. Stored expressions see every field and function; only the type of attributes
-    follows the gate."""
+    """Return the declarations of selectors. Stored expressions see every field and function; only the type of
+    attributes follows the gate."""
     everything = mode == "stored"
     attribute = types.DYN if list_attributes else types.ANY
     fields: dict[str, Type] = {

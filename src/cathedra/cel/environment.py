@@ -115,21 +115,21 @@ class Environment(msgspec.Struct, frozen=True, dict=True):
         return table
 
     def type_named(self, name: str) -> Type | None:
-        """The type that a name stands for."""
+        """Return the type that a name stands for."""
         found = self.type_names.get(name)
         if found is None and self.patch_types and patches.field_types(name) is not None:
             return types.struct(name)
         return found
 
     def fields_of(self, name: str) -> Mapping[str, Type] | None:
-        """The fields of an object or message type; None if there is no such type."""
+        """Return the fields of an object or message type; None if there is no such type."""
         found = self.objects.get(name)
         if found is None and self.patch_types:
             found = patches.field_types(name)
         return found if found is not None else types.fields_of(name)
 
     def candidates(self, name: str) -> tuple[str, ...]:
-        """The names that ``name`` may mean inside the container, most specific first."""
+        """Return the names that ``name`` may mean inside the container, most specific first."""
         if name.startswith("."):
             return (name[1:],)
         if not self.container:
@@ -140,7 +140,7 @@ class Environment(msgspec.Struct, frozen=True, dict=True):
     def extend(
         self, variables: Mapping[str, Type], objects: Mapping[str, Mapping[str, Type]] | None = None
     ) -> Environment:
-        """The same with more variables and object types."""
+        """Return the same with more variables and object types."""
         return Environment(
             {**self.variables, **variables},
             {**self.objects, **(objects or {})},

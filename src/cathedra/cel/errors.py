@@ -82,7 +82,8 @@ class Interrupted(EvaluationAborted):
 
 
 def display(source: str, issues: Iterable[Issue]) -> str:
-    """The report that users know: one ``ERROR: <input>:1:8: …`` per issue, the line, and a caret under the place."""
+    """Return the report that users know: one ``ERROR: <input>:1:8: …`` per issue, the line, and a caret under the
+    place."""
     lines = source.split("\n")
     starts = [0]
     for line in lines:

@@ -15,7 +15,7 @@ _WRITABLE: Final = re.compile(r"[a-zA-Z_.\-/][a-zA-Z0-9_.\-/]*")
 
 
 def escaped(name: str) -> str:
-    """A field's name as expressions have to write it."""
+    """Return a field's name as expressions have to write it."""
     if name in _RESERVED:
         return f"__{name}__"
     for letter, word in (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")):

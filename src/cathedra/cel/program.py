@@ -76,7 +76,7 @@ class Program:
         limit: int | None = None,
         interrupted: Callable[[], bool] | None = None,
     ) -> Evaluation:
-        """The same, leaving every node's value in ``trace``, by the id of the node."""
+        """Return the same, leaving every node's value in ``trace``, by the id of the node."""
         return self._run(Run(limit, trace, interrupted), variables)
 
     def _run(self, run: Run, variables: Mapping[str, CELValue]) -> Evaluation:
@@ -91,7 +91,7 @@ class Program:
         return Evaluation(value, None, run.cost)
 
     def value(self, variables: Mapping[str, CELValue], limit: int | None = None) -> CELValue:
-        """The value.
+        """Return the value.
 
         Raises:
             EvaluationError: there is none.
@@ -114,7 +114,7 @@ class Program:
 
 
 def parse(source: str, environment: Environment) -> Expr:
-    """The tree of an expression.
+    """Return the tree of an expression.
 
     Raises:
         CompileError: syntax errors, worded as Kubernetes words them.
@@ -130,12 +130,12 @@ def parse(source: str, environment: Environment) -> Expr:
 
 
 def refused(source: str, issues: list[Issue]) -> CompileError:
-    """The error that reports ``issues``."""
+    """Return the error that reports ``issues``."""
     return CompileError("RuleInvalid", f"compilation failed: {display(source, issues)}", tuple(issues))
 
 
 def check(source: str, environment: Environment) -> Expr:
-    """The checked tree of an expression.
+    """Return the checked tree of an expression.
 
     Raises:
         CompileError: it is refused, by parser, checker or validators.
@@ -150,7 +150,7 @@ def check(source: str, environment: Environment) -> Expr:
 
 
 def compile_expression(source: str, environment: Environment) -> Program:
-    """An expression ready for evaluation.
+    """Return an expression ready for evaluation.
 
     Raises:
         CompileError: it is refused.

@@ -116,7 +116,7 @@ class CompiledSelector:
         trace: dict[int, CELValue] | None = None,
         interrupted: Callable[[], bool] | None = None,
     ) -> Evaluation:
-        """The answer with its cost, by the counting evaluator."""
+        """Return the answer with its cost, by the counting evaluator."""
         if view.failure:
             return Evaluation(None, view.failure, 0)
         if view.first_list and not self.list_attributes:
@@ -127,7 +127,7 @@ class CompiledSelector:
         return found
 
     def explain(self, view: DeviceView) -> ExpressionExplanation:
-        """The answer and the value or error of every part of the selector, for one device."""
+        """Return the answer and the value or error of every part of the selector, for one device."""
         trace: dict[int, CELValue] = {}
         return explain_program(self.program, self.outcome(view, trace), trace)
 

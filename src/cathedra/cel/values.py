@@ -137,7 +137,7 @@ class Opaque:
         raise NotImplementedError
 
     def size(self) -> int:
-        """The size that costs are counted with."""
+        """Return the size that costs are counted with."""
         return 1
 
     def __eq__(self, other: object) -> bool:
@@ -166,7 +166,7 @@ class MutableMap(dict[CELValue, CELValue]):
 
 
 def encode_key(key: CELValue) -> CELValue:
-    """A map key in a form in which Python keeps bool, int, uint and double apart."""
+    """Return a map key in a form in which Python keeps bool, int, uint and double apart."""
     kind = key.__class__
     # Almost all keys are strings, and these stay as they are: a map of JSON is then a map of CEL without a copy.
     if kind is str or kind is int:
@@ -183,7 +183,7 @@ def encode_key(key: CELValue) -> CELValue:
 
 
 def decode_key(key: CELValue) -> CELValue:
-    """The inverse of `encode_key`."""
+    """Decode a key of `encode_key`."""
     if key.__class__ is not tuple:
         return key
     if key[0] == "u":
@@ -201,7 +201,7 @@ class _Identity:
 
 
 def keys(mapping: dict[CELValue, CELValue]) -> Iterator[CELValue]:
-    """The keys of a map as values."""
+    """Return the keys of a map as values."""
     return map(decode_key, list(mapping))
 
 
@@ -210,7 +210,7 @@ _ABSENT: Final = object()
 
 
 def find(mapping: dict[CELValue, CELValue], key: CELValue) -> tuple[CELValue, bool]:
-    """The value under ``key``, found also through another numeric type of the same amount."""
+    """Return the value under ``key``, found also through another numeric type of the same amount."""
     kind = key.__class__
     found = mapping.get(encode_key(key), _ABSENT)
     if found is _ABSENT and kind is not str and kind is not bool and isinstance(key, (int, float)):
@@ -254,7 +254,7 @@ _NAMES: Final[dict[type, str]] = {
 
 
 def type_name(value: CELValue) -> str:
-    """The name of a value's type at run time."""
+    """Return the name of a value's type at run time."""
     name = _NAMES.get(value.__class__)
     if name is not None:
         return name
@@ -421,7 +421,7 @@ def compare(left: CELValue, right: CELValue) -> int | Failure:
 
 
 def text(value: CELValue) -> str:
-    """A value as error texts show it."""
+    """Return a value as error texts show it."""
     if not isinstance(value, (list, dict, Optional)):
         return _text_of_scalar(value)
     walkable(value)
@@ -482,7 +482,7 @@ def _text_of_scalar(value: CELValue) -> str:
 
 
 def go_float(value: float) -> str:
-    """A double as Go's ``%v`` writes it: shortest digits, exponent from 1e21 on and below 1e-4."""
+    """Return a double as Go's ``%v`` writes it: shortest digits, exponent from 1e21 on and below 1e-4."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -499,7 +499,7 @@ def go_float(value: float) -> str:
 
 
 def scientific(value: float) -> str:
-    """The shortest digits with an exponent of at least two places, as Go writes them."""
+    """Return the shortest digits with an exponent of at least two places, as Go writes them."""
     shown = repr(value)
     mantissa, _, exponent = shown.partition("e")
     if not exponent:

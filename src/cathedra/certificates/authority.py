@@ -45,7 +45,7 @@ class Authority:
 
     @staticmethod
     def make(now: float, name: str = "cathedra-ca") -> Authority:
-        """A new authority; ``now`` in seconds since the Unix epoch."""
+        """Return a new authority; ``now`` in seconds since the Unix epoch."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = subject_of(name)
         builder = _builder(subject, subject, key, now).add_extension(
@@ -59,7 +59,7 @@ class Authority:
     def server(
         self, hosts: tuple[str, ...], now: float, *, name: str = "kube-apiserver", groups: tuple[str, ...] = ()
     ) -> KeyPair:
-        """A certificate for a server that is reached under these host names and addresses.
+        """Return a certificate for a server that is reached under these host names and addresses.
 
         ``name`` and ``groups`` are its subject: a kubelet's is ``system:node:NAME`` in ``system:nodes``, as the signer
         ``kubernetes.io/kubelet-serving`` demands.
@@ -67,7 +67,7 @@ class Authority:
         return self._leaf(name, groups, now, ExtendedKeyUsageOID.SERVER_AUTH, alternative_names(hosts))
 
     def client(self, user: str, groups: tuple[str, ...], now: float) -> KeyPair:
-        """A certificate that names a user and the user's groups."""
+        """Return a certificate that names a user and the user's groups."""
         return self._leaf(user, groups, now, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def _leaf(
@@ -92,7 +92,7 @@ class Authority:
 
 
 def self_signed(name: str, hosts: tuple[str, ...], now: float) -> KeyPair:
-    """A server's certificate that only itself vouches for, as a kubelet makes one that was given none."""
+    """Return a server's certificate that only itself vouches for, as a kubelet makes one that was given none."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = subject_of(name)
     builder = _builder(subject, subject, key, now)
@@ -115,7 +115,7 @@ def alternative_names(hosts: tuple[str, ...]) -> x509.SubjectAlternativeName:
 
 
 def subject_of(common_name: str, organizations: tuple[str, ...] = ()) -> x509.Name:
-    """A user or server with its groups, as a certificate has them."""
+    """Return a user or server with its groups, as a certificate has them."""
     # Kubernetes' names may be longer than the 64 characters that X.520 allows, and Go's library takes them.
     groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name, _validate=False) for name in organizations]
     return x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, common_name, _validate=False)])
@@ -161,7 +161,7 @@ def _signed(
 
 
 def certificate_facts(certificate: bytes, authority: bytes) -> CertificateFacts:
-    """The facts of a certificate (PEM); it is foreign unless ``authority`` (PEM) has signed it.
+    """Return the facts of a certificate (PEM); it is foreign unless ``authority`` (PEM) has signed it.
 
     Raises:
         ValueError: one of them is no certificate.

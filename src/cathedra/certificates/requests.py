@@ -60,7 +60,7 @@ def read_request(pem: bytes) -> RequestFacts:
 
 
 def sign_request(authority: Authority, pem: bytes, usages: Collection[str], seconds: float, now: float) -> bytes:
-    """A certificate (PEM) for the key, subject and names of a request.
+    """Return a certificate (PEM) for the key, subject and names of a request.
 
     ``usages`` are Kubernetes' words, as ``client auth``; it holds for ``seconds``, and never longer than its authority.
 
@@ -95,7 +95,7 @@ def sign_request(authority: Authority, pem: bytes, usages: Collection[str], seco
 
 
 def make_request(common_name: str, organizations: tuple[str, ...], hosts: tuple[str, ...]) -> tuple[bytes, bytes]:
-    """A new key, and a request for its certificate: request and key, both PEM."""
+    """Return a new key, and a request for its certificate: request and key, both PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject_of(common_name, organizations))
     if hosts:

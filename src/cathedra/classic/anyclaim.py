@@ -22,7 +22,7 @@ def ref_of(claim: AnyClaim) -> ResourceRef[Any]:
 
 
 def consumer_of(claim: AnyClaim, pod: Pod) -> Any:
-    """The entry in ``reservedFor`` that reserves the claim for the pod."""
+    """Return the entry in ``reservedFor`` that reserves the claim for the pod."""
     if isinstance(claim, ControlledClaim):
         return pod_consumer(pod)
     return v1alpha2.ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)

@@ -341,14 +341,14 @@ def _owner_and_entry(claim: v1alpha2.ResourceClaim) -> Iterator[str]:
 
 
 def fixed_name(pod: Pod, entry: str, gates: FeatureGates) -> str:
-    """The name of the entry's claim where pod and entry alone decide it, else ""."""
+    """Return the name of the entry's claim where pod and entry alone decide it, else ""."""
     return "" if gates.has(classic.GENERATED_CLAIM_NAMES) else f"{pod.metadata.name}-{entry}"
 
 
 def claim_for(
     pod: Pod, entry: str, template: v1alpha2.ResourceClaimTemplate, gates: FeatureGates
 ) -> v1alpha2.ResourceClaim:
-    """The claim to create."""
+    """Return the claim to create."""
     name = fixed_name(pod, entry, gates)
     annotations = template.spec.metadata.annotations
     return v1alpha2.ResourceClaim(

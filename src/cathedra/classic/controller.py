@@ -124,13 +124,13 @@ class ClassicDriver(AllocatingDriver[v1alpha2.ResourceClaim, ClaimAllocation]):
     """A driver of 1.26 to 1.30: classes and claims may refer to parameters in kinds of its own."""
 
     async def get_class_parameters(self, resource_class: v1alpha2.ResourceClass) -> Any:
-        """The class's parameters, fetched and checked; whatever is raised is shown to the user."""
+        """Return the class's parameters, fetched and checked; whatever is raised is shown to the user."""
         return None
 
     async def get_claim_parameters(
         self, claim: v1alpha2.ResourceClaim, resource_class: v1alpha2.ResourceClass, class_parameters: Any
     ) -> Any:
-        """The claim's parameters, fetched and checked; whatever is raised is shown to the user."""
+        """Return the claim's parameters, fetched and checked; whatever is raised is shown to the user."""
         return None
 
 
@@ -182,7 +182,7 @@ class NegotiatingController(ABC, Generic[C, W]):
 
     @abstractmethod
     def emptied(self, claim: C) -> C:
-        """The claim without allocation, and without the request for that."""
+        """Return the claim without allocation, and without the request for that."""
 
     async def allocate_at_once(self, claim: C) -> None:
         """Allocate a claim that waits for no pod, where a release has such claims."""
@@ -415,7 +415,7 @@ class ClassicController(NegotiatingController[v1alpha2.ResourceClaim, ClaimAlloc
             raise self.report_failure(claim, wanted.error) from wanted.error
 
     async def wanted(self, pod: Pod, claim: v1alpha2.ResourceClaim) -> ClaimAllocation | None:
-        """The claim with its parameters, if its class is this driver's and it waits for its pod."""
+        """Return the claim with its parameters, if its class is this driver's and it waits for its pod."""
         if claim.spec.allocation_mode == "Immediate":
             return None
         resource_class = self._class_of(claim)
@@ -428,12 +428,12 @@ class ClassicController(NegotiatingController[v1alpha2.ResourceClaim, ClaimAlloc
             raise self.report_failure(pod, RuntimeError(f"claim {claim.metadata.name}: {error}")) from error
 
     def allocated(self, wanted: ClaimAllocation) -> v1alpha2.ResourceClaim:
-        """The claim with its allocation, in the driver's name."""
+        """Return the claim with its allocation, in the driver's name."""
         claim = wanted.claim
         return replace(claim, status=replace(claim.status, allocation=wanted.allocation, driver_name=self.name))
 
     def emptied(self, claim: v1alpha2.ResourceClaim) -> v1alpha2.ResourceClaim:
-        """The claim without allocation and driver."""
+        """Return the claim without allocation and driver."""
         status = replace(claim.status, allocation=None, driver_name="", deallocation_requested=False)
         return replace(claim, status=status)
 

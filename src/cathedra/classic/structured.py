@@ -38,7 +38,7 @@ class Instance:
 
 
 def taken_by(claim: v1alpha2.ResourceClaim) -> Iterable[Instance]:
-    """The instances that a claim holds."""
+    """Yield the instances that a claim holds."""
     allocation = claim.status.allocation
     for handle in allocation.resource_handles if allocation is not None else ():
         structured = handle.structured_data
@@ -243,7 +243,7 @@ def _environment() -> Environment:
 
 @remembered("classic.structured.compile_selector", size=4096)
 def compile_selector(expression: str) -> Program:
-    """The compiled selector.
+    """Return the compiled selector.
 
     Raises:
         CompileError: it is refused, with Kubernetes' text.

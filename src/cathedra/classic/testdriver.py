@@ -79,11 +79,11 @@ class TestDriver(ClassicDriver):
         return HandleData.decode(handles[0].data).node if handles else ""
 
     def statistics(self) -> dict[str, int]:
-        """Claims that are allocated, by node; "" counts those of the cluster."""
+        """Return claims that are allocated, by node; "" counts those of the cluster."""
         return self._allocated.statistics()
 
     async def get_class_parameters(self, resource_class: v1alpha2.ResourceClass) -> Any:
-        """The entries of the ConfigMap that the class refers to."""
+        """Return the entries of the ConfigMap that the class refers to."""
         reference = resource_class.parameters_ref
         if reference is None:
             return self._class_parameters
@@ -97,7 +97,7 @@ class TestDriver(ClassicDriver):
     async def get_claim_parameters(
         self, claim: v1alpha2.ResourceClaim, resource_class: v1alpha2.ResourceClass, class_parameters: Any
     ) -> Any:
-        """The entries of the ConfigMap that the claim refers to."""
+        """Return the entries of the ConfigMap that the claim refers to."""
         reference = claim.spec.parameters_ref
         if reference is None:
             return {}
@@ -194,7 +194,7 @@ class AllocatedClaims:
                 self._nodes[claim.metadata.uid] = node
 
     def statistics(self) -> dict[str, int]:
-        """Claims that are allocated, by node; "" counts those of the cluster."""
+        """Return claims that are allocated, by node; "" counts those of the cluster."""
         return dict(Counter(self._nodes.values()))
 
     def __len__(self) -> int:
@@ -304,7 +304,7 @@ class _Wire(msgspec.Struct, rename="pascal"):
 
 
 def read_resources(path: Path) -> TestResources:
-    """The resources that a file describes.
+    """Return the resources that a file describes.
 
     Raises:
         InvalidResources: it cannot be read or understood.

@@ -233,7 +233,7 @@ def _switches(option: str, text: str) -> dict[str, bool]:
 
 
 def absolute(path: Path | None) -> Path | None:
-    """The file meant by an option, if it was given."""
+    """Return the file meant by an option, if it was given."""
     return None if path is None else path.expanduser().absolute()
 
 

@@ -36,7 +36,7 @@ PRINTED: Final = (
 
 
 def error_line(error: BaseException) -> str | None:
-    """The line to show for ``error``, or None if it is a fault of the program that deserves its traceback."""
+    """Return the line to show for ``error``, or None if it is a fault of the program that deserves its traceback."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     if isinstance(error, OSError) and error.strerror is not None:

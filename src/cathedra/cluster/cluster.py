@@ -127,7 +127,7 @@ class RunningCluster:
         return self._clock
 
     def age(self) -> float:
-        """Seconds since the cluster was made."""
+        """Return the seconds since the cluster was made."""
         return self._clock.monotonic() - self._began
 
     @asynccontextmanager
@@ -211,7 +211,7 @@ class RunningCluster:
         await self._running_nodes.silence(name)
 
     def client(self, user: str = "system:admin", groups: tuple[str, ...] = (MASTERS_GROUP,)) -> Client:
-        """The cluster's API in process, as ``user``."""
+        """Return the cluster's API in process, as ``user``."""
         return Client(self.server.transport(user, groups), clock=self._clock)
 
     def write_kubeconfig(self, path: Path, *, merge: bool) -> None:

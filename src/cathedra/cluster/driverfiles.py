@@ -47,7 +47,7 @@ def driver_manifest(driver: str, target: str, *, image: str, namespace: str) -> 
 
 
 def fabric_manifest(driver: str, target: str, *, image: str, namespace: str) -> bytes:
-    """The same, and the controller of the fabric: two instances, of which one leads."""
+    """Return the same, and the controller of the fabric: two instances, of which one leads."""
     documents = [
         _plain(f"{ref.group}/{ref.version}" if ref.group else ref.version, ref.kind, obj)
         for ref, obj in fabric_objects(driver, namespace)

@@ -29,7 +29,7 @@ Manifest = tuple[ResourceRef[KubeObject], KubeObject]
 
 
 def read_manifests(path: Path, gates: FeatureGates) -> list[Manifest]:
-    """All objects of a YAML file.
+    """Return all objects of a YAML file.
 
     Raises:
         ManifestError: a document is not YAML, has no kind, or one that is not served.
@@ -46,12 +46,12 @@ ServedKinds = Mapping[GroupVersionKind, ResourceRef[KubeObject]]
 
 
 def served_kinds(gates: FeatureGates) -> ServedKinds:
-    """All built-in kinds of a release, in each of their versions."""
+    """Return all built-in kinds of a release, in each of their versions."""
     return kinds_of(all_definitions(gates))
 
 
 def kinds_of(definitions: Iterable[AnyDefinition]) -> ServedKinds:
-    """The kinds of definitions, custom ones too, in each of their versions."""
+    """Return the kinds of definitions, custom ones too, in each of their versions."""
     return {
         definition.gvk(version.name): ResourceRef(
             definition.group, version.name, definition.plural, definition.kind, definition.namespaced, version.type
@@ -62,7 +62,7 @@ def kinds_of(definitions: Iterable[AnyDefinition]) -> ServedKinds:
 
 
 def manifest_of(document: Any, kinds: ServedKinds, where: str) -> Manifest:
-    """The object that plain values describe; ``where`` begins the text of an error.
+    """Return the object that plain values describe; ``where`` begins the text of an error.
 
     Raises:
         ManifestError: it has no kind, or one that is not served, or a field of the wrong type.

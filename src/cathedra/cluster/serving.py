@@ -42,7 +42,7 @@ _METRICS: Final = "metrics.k8s.io/v1beta1"
 
 
 async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Clock, random: Random) -> APIServer:
-    """An API server that serves ``config.data_dir``; its caller closes it.
+    """Return an API server that serves ``config.data_dir``; its caller closes it.
 
     The port of the first start is remembered, so that kubeconfigs stay true over restarts.
 

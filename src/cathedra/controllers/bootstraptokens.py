@@ -76,7 +76,7 @@ class BootstrapSignerController:
 
 
 def signature(content: str, token: BootstrapToken) -> str:
-    """The signature of a text with a token, without the text (RFC 7515, appendix F)."""
+    """Return the signature of a text with a token, without the text (RFC 7515, appendix F)."""
     header = _encoded(json.dumps({"alg": "HS256", "kid": token.id}, separators=(",", ":")).encode())
     signed = f"{header}.{_encoded(content.encode())}".encode()
     return f"{header}..{_encoded(hmac.digest(token.secret.encode(), signed, hashlib.sha256))}"

@@ -56,7 +56,7 @@ class ControllerContext(msgspec.Struct, frozen=True):
         return WorkQueue(self.clock, observer=self.metrics.of(self.queue_name) if self.metrics is not None else None)
 
     def recorder(self, component: str) -> EventRecorder:
-        """A recorder of events that come from ``component``; its `run` belongs to the controller."""
+        """Return a recorder of events that come from ``component``; its `run` belongs to the controller."""
         return EventRecorder(self.client, component, self.clock)
 
     def count(self, name: str, about: str, labels: Sequence[str], counts: Mapping[tuple[str, ...], int]) -> None:

@@ -280,7 +280,7 @@ class ControllerManager:
 
 
 def service_accounts() -> frozenset[str]:
-    """The accounts in kube-system that controllers are, one or several of them each."""
+    """Return the accounts in kube-system that controllers are, one or several of them each."""
     return frozenset(map(account_of, CONTROLLERS))
 
 
@@ -290,7 +290,8 @@ def account_of(controller: str) -> str:
 
 
 def selected(text: str) -> tuple[str, ...]:
-    """The controllers that ``--controllers`` means: names, ``*`` for those on by default, ``-name`` for without it.
+    """Return the controllers that ``--controllers`` means: names, ``*`` for those on by default, ``-name`` for without
+    it.
 
     Raises:
         UnknownController: a name is not known.

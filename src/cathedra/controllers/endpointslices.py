@@ -220,7 +220,7 @@ _ZONE = "topology.kubernetes.io/zone"
 
 
 def address_types(service: Service) -> tuple[str, ...]:
-    """The kinds of addresses that the service has, one for each of its families.
+    """Return the kinds of addresses that the service has, one for each of its families.
 
     Kubernetes' API server gives every service its families. Here a service may be without: then it has the family of
     its address, or that of a cluster with one kind of addresses.
@@ -231,7 +231,7 @@ def address_types(service: Service) -> tuple[str, ...]:
 
 
 def ports_of(service: Service, pod: Pod) -> tuple[EndpointPort, ...]:
-    """The ports of the pod behind those of the service; ports that the pod does not have are left out."""
+    """Return the ports of the pod behind those of the service; ports that the pod does not have are left out."""
     found: list[EndpointPort] = []
     for port in service.spec.ports:
         number = target_port(pod, port)
@@ -245,7 +245,7 @@ def ports_of(service: Service, pod: Pod) -> tuple[EndpointPort, ...]:
 
 
 def endpoint_of(pod: Pod, node: Node | None, service: Service, address_type: str) -> Endpoint | None:
-    """The pod as an endpoint; None if it has no address of that type."""
+    """Return the pod as an endpoint; None if it has no address of that type."""
     addresses = tuple(_addresses(pod, address_type))
     if not addresses:
         return None
@@ -290,7 +290,7 @@ class TriggerTimes:
         self._known: dict[ObjectKey, _Known] = {}
 
     def changed(self, key: ObjectKey, service: Service, pods: Iterable[Pod]) -> Time | None:
-        """The oldest time that is new since the last look."""
+        """Return the oldest time that is new since the last look."""
         before = self._known.get(key, _Known())
         now = _Known(service.metadata.creation_timestamp or _NEVER)
         new: list[Time] = []

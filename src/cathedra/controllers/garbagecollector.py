@@ -378,25 +378,25 @@ class Ownership:
         self._by_kind[ref.group, ref.kind] = ref
 
     def get(self, item: Item) -> Owned | None:
-        """The object at that address, if the informers know it."""
+        """Return the object at that address, if the informers know it."""
         informer = self.informers[item.group, item.resource]
         obj = informer.store.get(item.namespace, item.name)
         return Owned(informer.ref, obj) if obj is not None else None
 
     def dependents(self, uid: str) -> Iterator[Owned]:
-        """Every object that names ``uid`` as an owner."""
+        """Yield every object that names ``uid`` as an owner."""
         # A copy: custom kinds may be added while the caller iterates.
         for informer in tuple(self.informers.values()):
             for obj in informer.store.by_index(BY_OWNER, uid):
                 yield Owned(informer.ref, obj)
 
     def undecodable(self) -> Iterator[Undecodable]:
-        """Every object that exists and cannot be decoded."""
+        """Yield every object that exists and cannot be decoded."""
         for informer in tuple(self.informers.values()):
             yield from informer.store.undecodable.values()
 
     def resource_of(self, owner: OwnerReference) -> ResourceRef[KubeObject]:
-        """The resource of an owner.
+        """Return the resource of an owner.
 
         Raises:
             NotServed: its kind is unknown.
@@ -408,7 +408,7 @@ class Ownership:
         return ref
 
     def owner(self, dependent: Owned, reference: OwnerReference) -> Owned | None:
-        """The owner itself, if the informers know it."""
+        """Return the owner itself, if the informers know it."""
         try:
             ref = self.resource_of(reference)
         except NotServed:

@@ -44,7 +44,7 @@ BEGUN_TOGETHER: Final = 16
 
 
 def controlled_pods(pods: Store[Pod], uid: str) -> list[Pod]:
-    """The pods that the object with that UID controls, by the index `BY_CONTROLLER`.
+    """Return the pods that the object with that UID controls, by the index `BY_CONTROLLER`.
 
     Of a pod that cannot be decoded it is what can be read: taken for absent, it would be replaced again and again.
     """
@@ -60,7 +60,7 @@ def controlled_undecodable(pods: Store[Pod], uid: str) -> Iterator[Pod]:
 
 
 def pod_from_template(template: PodTemplateSpec, owner: KubeObject) -> Pod:
-    """A pod as the template has it, controlled by ``owner`` and named after it by the API server."""
+    """Return a pod as the template has it, controlled by ``owner`` and named after it by the API server."""
     metadata = owner.metadata
     return Pod(
         metadata=ObjectMeta(
@@ -93,7 +93,7 @@ class PodEventTexts(msgspec.Struct, frozen=True):
 
 
 def without(finalizers: tuple[str, ...], finalizer: str) -> tuple[str, ...]:
-    """The finalizers less one."""
+    """Return the finalizers less one."""
     return tuple(name for name in finalizers if name != finalizer)
 
 

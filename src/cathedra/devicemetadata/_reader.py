@@ -80,7 +80,7 @@ def read_resource_claim_template_metadata_with_driver_name(
 
 
 def read_request_directory(directory: Path) -> DeviceMetadata:
-    """All metadata files of one request, merged by request name; the claim's identity is the first file's.
+    """Return all metadata files of one request, merged by request name; the claim's identity is the first file's.
 
     Raises:
         MetadataNotFound: the directory does not exist or holds no metadata file.

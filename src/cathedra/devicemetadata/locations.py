@@ -20,13 +20,13 @@ FILE_SUFFIX = "-metadata.json"
 
 
 def base_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """The base directory for this very program."""
+    """Return the base directory for this very program."""
     mounts = environment.get(MOUNTS_VARIABLE)
     return Path(mounts) / CONTAINER_DIRECTORY.relative_to("/") if mounts else CONTAINER_DIRECTORY
 
 
 def metadata_file_name(driver: str) -> str:
-    """The name of the file that ``driver`` writes for one request."""
+    """Return the name of the file that ``driver`` writes for one request."""
     return driver + FILE_SUFFIX
 
 

@@ -29,7 +29,7 @@ KIND = "DeviceMetadata"
 
 
 def decode_metadata_stream(text: str | bytes) -> DeviceMetadata:
-    """The first object of the stream whose version is known.
+    """Return the first object of the stream whose version is known.
 
     Raises:
         MetadataError: no version is known, there is no object, or the JSON or an object of a known version is

@@ -116,7 +116,8 @@ class ClaimedDevice:
         return self.request.partition("/")[0]
 
     def config(self, model: type[Model], default: Model | None = None) -> Model:
-        """The configuration of type ``model`` with the highest precedence; ``default`` or ``model()`` if there is none.
+        """Return the configuration of type ``model`` with the highest precedence; ``default`` or ``model()`` if there
+        is none.
 
         Entries are never merged: the highest wins as a whole.
         """
@@ -135,7 +136,7 @@ class ClaimedDevice:
         status: DeviceStatus | None = None,
         memory: Mapping[str, Any] | None = None,
     ) -> Prepared:
-        """The answer for this device."""
+        """Return the answer for this device."""
         return Prepared(
             device=self.device,
             pool=self.pool,
@@ -255,7 +256,7 @@ class Edits:
     intel_rdt: IntelRdt | None = None
 
     def to_cdi(self) -> ContainerEdits:
-        """The edits as a CDI document has them."""
+        """Return the edits as a CDI document has them."""
         return ContainerEdits(
             env=tuple(f"{name}={value}" for name, value in self.env.items()),
             device_nodes=tuple(DeviceNode(path=n) if isinstance(n, str) else n for n in self.device_nodes),

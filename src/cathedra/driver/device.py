@@ -59,7 +59,7 @@ class Device:
     """Resource of the node (as ``cpu``) → how much of it the device stands for, or needs."""
 
     def to_api(self) -> resource.Device:
-        """The device as it stands in a ResourceSlice.
+        """Return the device as it stands in a ResourceSlice.
 
         Raises:
             DeviceError: an attribute's value has a type that attributes cannot have, or an amount is no quantity.
@@ -121,7 +121,7 @@ class Pool:
     """Attribute that distinguishes kinds of partitions in the status of the pool."""
 
     def counter_sets(self) -> tuple[resource.CounterSet, ...]:
-        """The counter sets as they stand in a ResourceSlice."""
+        """Return the counter sets as they stand in a ResourceSlice."""
         return tuple(
             resource.CounterSet(name=name, counters=_counters(amounts)) for name, amounts in self.counters.items()
         )

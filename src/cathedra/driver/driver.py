@@ -106,11 +106,12 @@ class Driver:
     _republish: Callable[[], None] | None = None
 
     def devices(self) -> Iterable[Device] | Awaitable[Iterable[Device]]:
-        """The devices of this node, in a stable order. They form one pool, named after the node."""
+        """Return the devices of this node, in a stable order. They form one pool, named after the node."""
         return ()
 
     def resources(self) -> Pool | Iterable[Pool] | Awaitable[Pool | Iterable[Pool]]:
-        """All pools; override it instead of `devices` for several pools, counters or devices that nodes share."""
+        """Return all pools; override it instead of `devices` for several pools, counters or devices that nodes
+        share."""
         return self._single_pool()
 
     async def _single_pool(self) -> Pool:
@@ -187,7 +188,7 @@ class Driver:
 
 
 async def resolve(answer: T | Awaitable[T]) -> T:
-    """The answer of a method that may be plain or async."""
+    """Return the answer of a method that may be plain or async."""
     if inspect.isawaitable(answer):
         resolved: T = await answer
         return resolved
@@ -195,7 +196,7 @@ async def resolve(answer: T | Awaitable[T]) -> T:
 
 
 async def collect(preparation: Preparation) -> tuple[Prepared, ...]:
-    """Everything that a `Driver.prepare` of any of its forms yields."""
+    """Return everything that a `Driver.prepare` of any of its forms yields."""
     if isinstance(preparation, AsyncIterator):
         return tuple([prepared async for prepared in preparation])
     return tuple(await resolve(preparation))

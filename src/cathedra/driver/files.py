@@ -19,7 +19,7 @@ class Files(Protocol):
     """Small files, replaced as a whole."""
 
     def read(self, path: Path) -> bytes | None:
-        """The content, or None if there is no such file."""
+        """Return the content, or None if there is no such file."""
 
     def write(self, path: Path, content: bytes) -> None:
         """Replace the file in one step; missing directories are made."""
@@ -35,7 +35,7 @@ class Files(Protocol):
         """Remove a directory with all it holds; no matter if there is none."""
 
     def names(self, directory: Path) -> tuple[str, ...]:
-        """The names in a directory, sorted; none if there is no such directory."""
+        """Return the names in a directory, sorted; none if there is no such directory."""
 
 
 class DiskFiles:
@@ -45,7 +45,7 @@ class DiskFiles:
         self._durable: dict[Path, DurableFile] = {}
 
     def read(self, path: Path) -> bytes | None:
-        """The content, or None if there is no such file."""
+        """Return the content, or None if there is no such file."""
         try:
             return path.read_bytes()
         except FileNotFoundError:
@@ -76,7 +76,7 @@ class DiskFiles:
             path.rmdir()
 
     def names(self, directory: Path) -> tuple[str, ...]:
-        """The names in a directory, sorted; none if there is no such directory."""
+        """Return the names in a directory, sorted; none if there is no such directory."""
         try:
             return tuple(sorted(os.listdir(directory)))
         except FileNotFoundError:
@@ -90,7 +90,7 @@ class MemoryFiles:
         self.contents: dict[Path, bytes] = {}
 
     def read(self, path: Path) -> bytes | None:
-        """The content, or None if there is no such file."""
+        """Return the content, or None if there is no such file."""
         return self.contents.get(path)
 
     def write(self, path: Path, content: bytes) -> None:
@@ -111,7 +111,7 @@ class MemoryFiles:
             del self.contents[known]
 
     def names(self, directory: Path) -> tuple[str, ...]:
-        """The names in a directory, sorted; none if nothing is below it."""
+        """Return the names in a directory, sorted; none if nothing is below it."""
         depth = len(directory.parts)
         return tuple(sorted({known.parts[depth] for known in self._below(directory)}))
 

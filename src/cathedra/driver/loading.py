@@ -13,7 +13,7 @@ from cathedra.driver.errors import OptionError
 
 
 def load_maker(text: str) -> Callable[[], Any]:
-    """The class, or the function that makes a driver; modules of the working directory are found.
+    """Return the class, or the function that makes a driver; modules of the working directory are found.
 
     Raises:
         OptionError: there is none of that name.
@@ -35,7 +35,8 @@ def load_maker(text: str) -> Callable[[], Any]:
 
 
 def load_driver(text: str, config: Path | None = None, driver_root: Path | None = None) -> Driver:
-    """The driver that ``MODULE:DRIVER`` makes, with the file ``config`` and the directory ``driver_root`` if given.
+    """Return the driver that ``MODULE:DRIVER`` makes, with the file ``config`` and the directory ``driver_root`` if
+    given.
 
     Raises:
         OptionError: it makes none.

@@ -312,7 +312,7 @@ def run(driver: Driver, environment: Mapping[str, str] | None = None) -> None:
 
 
 def only_error(error: BaseException) -> BaseException:
-    """The error itself, where it is the only one of a group that tasks were in."""
+    """Return the error itself, where it is the only one of a group that tasks were in."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

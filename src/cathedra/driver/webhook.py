@@ -84,7 +84,7 @@ class _Review(msgspec.Struct, rename="camel"):
 
 
 def judge(body: bytes, driver: str, models: ConfigModels) -> dict[str, Any]:
-    """The answer to an AdmissionReview: refused if any parameters for ``driver`` are not what ``models`` take.
+    """Return the answer to an AdmissionReview: refused if any parameters for ``driver`` are not what ``models`` take.
 
     The versions of resource.k8s.io have the parameters in the same place, so each is judged as it came.
 
@@ -215,7 +215,7 @@ class WebhookAddress:
         return (f"{name}.{namespace}.svc", f"{name}.{namespace}.svc.cluster.local")
 
     def client_config(self, authority: bytes) -> dict[str, Any]:
-        """The same for an API server; ``authority`` is a PEM file."""
+        """Return the same for an API server; ``authority`` is a PEM file."""
         bundle = {"caBundle": base64.b64encode(authority).decode()}
         if self.host:
             host = f"[{self.host}]" if ":" in self.host else self.host

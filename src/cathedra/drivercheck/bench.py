@@ -307,7 +307,7 @@ class Bench:
             await self.neighbour.tidy()
 
     async def prepare(self, claim: AllocatedClaim, version: str = "") -> tuple[PluginDevice, ...]:
-        """Its devices, prepared.
+        """Return its devices, prepared.
 
         Raises:
             CheckFailed: that did not succeed.
@@ -346,7 +346,7 @@ class Bench:
             raise CheckFailed(f"{error} in {places}{': ' if faults else ''}{faults}") from error
 
     def documents_of(self, claim: AllocatedClaim) -> list[Path]:
-        """The CDI documents that are named after a claim."""
+        """Return the CDI documents that are named after a claim."""
         return sorted(path for where in self.cdi_directories for path in where.glob(f"*{claim.uid}*"))
 
 

@@ -105,14 +105,14 @@ class Claims:
         return await self._make(claim, outcome.results[0])
 
     async def another(self, of: AllocatedClaim, *more: resource.DeviceRequestAllocationResult) -> AllocatedClaim:
-        """A second claim with the devices of ``of``, and with ``more`` results."""
+        """Return a second claim with the devices of ``of``, and with ``more`` results."""
         assert of.allocation is not None, "only what was allocated can be given twice"
         devices = replace(of.allocation.devices, results=(*of.results, *more))
         claim = await self._asked(len(of.results))
         return await self._make(claim, replace(of.allocation, devices=devices))
 
     async def of_devices(self, names: Sequence[tuple[str, str]]) -> AllocatedClaim:
-        """A claim that was allocated exactly these devices, each a pool and a name."""
+        """Return a claim that was allocated exactly these devices, each a pool and a name."""
         results = tuple(
             resource.DeviceRequestAllocationResult(request="device", driver=self.driver, pool=pool, device=device)
             for pool, device in names
@@ -121,7 +121,7 @@ class Claims:
         return await self._make(await self._asked(len(names)), resource.AllocationResult(devices=devices))
 
     async def alternative(self, of: AllocatedClaim) -> AllocatedClaim:
-        """A claim that got the device of ``of`` for the subrequest ``first`` of its request."""
+        """Return a claim that got the device of ``of`` for the subrequest ``first`` of its request."""
         assert of.allocation is not None, "only what was allocated can be given twice"
         (request,) = (await self._asked(1)).spec.devices.requests or ()
         first = resource.DeviceSubRequest(
@@ -136,7 +136,7 @@ class Claims:
         return await self._make(claim, replace(of.allocation, devices=replace(of.allocation.devices, results=results)))
 
     async def configured(self, configs: Sequence[resource.DeviceAllocationConfiguration]) -> AllocatedClaim:
-        """A claim with one device and these configurations.
+        """Return a claim with one device and these configurations.
 
         Raises:
             CheckSkipped: no device is free.
@@ -149,7 +149,7 @@ class Claims:
         return await self._make(claim, replace(free.allocation, devices=devices))
 
     async def waiting(self) -> AllocatedClaim:
-        """A claim that has been allocated nothing."""
+        """Return a claim that has been allocated nothing."""
         return await self._make(await self._asked(1), None)
 
     async def deallocate(self, claim: AllocatedClaim) -> None:

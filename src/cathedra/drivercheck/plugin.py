@@ -108,7 +108,7 @@ class ExaminedPlugin:
         return await self.client(version).unprepare(claims)
 
     def health(self) -> AsyncGenerator[tuple[ReportedHealth, ...], None]:
-        """The stream of health reports."""
+        """Return the stream of health reports."""
         return self.client().watch_health()
 
 
@@ -137,7 +137,7 @@ class PluginDirectory:
         self._changed.set()
 
     async def find(self, driver: str, *, but: frozenset[Path] = frozenset(), seconds: float) -> PluginAnnouncement:
-        """The driver of that name, or the only one there is, at a socket that is none of ``but``.
+        """Return the driver of that name, or the only one there is, at a socket that is none of ``but``.
 
         Raises:
             DriverCheckError: within ``seconds`` there is none, or there are several.

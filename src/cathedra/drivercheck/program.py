@@ -70,7 +70,7 @@ class DriverProgram:
         await process.wait()
 
     def said(self) -> str:
-        """The last lines that the driver has printed."""
+        """Return the last lines that the driver has printed."""
         lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
         return "\n".join(lines[-5:])
 
@@ -79,7 +79,7 @@ class DriverProgram:
 async def hosted_server(
     directory: Path, nodes: Sequence[str], gates: FeatureGates, clock: Clock
 ) -> AsyncIterator[Client]:
-    """A server with these nodes, on the loopback; ``directory/kubeconfig`` leads there."""
+    """Yield a server with these nodes, on the loopback; ``directory/kubeconfig`` leads there."""
     config = ServerConfig(release=gates.release, gates=gates)
     server = await APIServer.open(config, clock=clock, random=random.Random())
     # A token of its own for each run: the server listens on the loopback, where other users of the machine can reach

@@ -451,7 +451,7 @@ def read_topology(root: Path = Path("/")) -> tuple[Cpu, ...]:
 
 
 def pcie_roots(root: Path = Path("/")) -> dict[str, frozenset[int]]:
-    """The PCIe roots of the machine, as ``pci0000:00``, and the CPUs that each is near."""
+    """Return the PCIe roots of the machine, as ``pci0000:00``, and the CPUs that each is near."""
     found = {place.name: place for place in (root / "sys/devices").glob("pci*") if _PCIE_ROOT.fullmatch(place.name)}
     return {
         name: _cpus(place / "pci_bus" / name.removeprefix("pci") / "cpulistaffinity")

@@ -21,7 +21,7 @@ class GpuDriver(ExampleDriver):
 
     @staticmethod
     def from_environment(environment: Mapping[str, str]) -> GpuDriver:
-        """The driver of a container: ``DRIVER_NAME``, ``NUM_DEVICES``, ``GPU_PARTITIONS`` and so on."""
+        """Return the driver of a container: ``DRIVER_NAME``, ``NUM_DEVICES``, ``GPU_PARTITIONS`` and so on."""
         default = GpuOptions()
         gpus = GpuOptions(
             count=int(environment.get("NUM_DEVICES", default.count)),

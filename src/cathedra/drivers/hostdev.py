@@ -198,7 +198,7 @@ class HostDevice:
 
 
 def find(rules: list[DeviceRule], root: Path = Path("/")) -> list[HostDevice]:
-    """The nodes that the rules name, by path; a node that several name belongs to the first."""
+    """Return the nodes that the rules name, by path; a node that several name belongs to the first."""
     found: dict[str, HostDevice] = {}
     names: set[str] = set()
     for rule in rules:

@@ -31,7 +31,7 @@ class ProfiledDriver(Driver):
         self._pools: tuple[NodePool, ...] | None = None
 
     def resources(self) -> list[Pool]:
-        """The pools of this node, equal at every start."""
+        """Return the pools of this node, equal at every start."""
         return [_pool(pool, self.node_name) for pool in self._own()]
 
     def prepare(self, claim: Claim) -> Iterator[Prepared]:

@@ -23,7 +23,7 @@ _LONGEST: Final = 64 * 1024
 
 
 def parse_uevent(message: bytes) -> Mapping[str, str]:
-    """The properties of one message, as ``ACTION``, ``SUBSYSTEM`` and ``DEVPATH``; none if it is no uevent."""
+    """Return the properties of one message, as ``ACTION``, ``SUBSYSTEM`` and ``DEVPATH``; none if it is no uevent."""
     head, _, rest = message.partition(b"\0")
     if b"@" not in head:
         return {}
@@ -33,7 +33,7 @@ def parse_uevent(message: bytes) -> Mapping[str, str]:
 
 @asynccontextmanager
 async def uevents() -> AsyncIterator[AsyncIterator[Mapping[str, str]]]:
-    """The uevents from now on; `LOST` in the place of those that came too fast.
+    """Yield the uevents from now on; `LOST` in the place of those that came too fast.
 
     Raises:
         OSError: the kernel does not give them here.
@@ -46,7 +46,7 @@ async def uevents() -> AsyncIterator[AsyncIterator[Mapping[str, str]]]:
 
 
 async def read_uevents(receive: Callable[[], Awaitable[bytes]]) -> AsyncIterator[Mapping[str, str]]:
-    """The uevents of the messages that ``receive`` gives.
+    """Yield the uevents of the messages that ``receive`` gives.
 
     Raises:
         OSError: ``receive`` fails for another reason than that messages came too fast.

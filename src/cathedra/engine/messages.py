@@ -188,12 +188,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     error: AnswerError | None = None
 
     def to_dict(self) -> JSONObject:
-        """The answer as plain values."""
+        """Return the answer as plain values."""
         found: JSONObject = msgspec.to_builtins(self)
         return {"apiVersion": API_VERSION, "kind": "Answer", **found}
 
     def encode(self) -> bytes:
-        """The answer as JSON."""
+        """Return the answer as JSON."""
         head = msgspec.json.encode({"apiVersion": API_VERSION, "kind": "Answer"})
         return b"%b,%b" % (head[:-1], msgspec.json.encode(self)[1:])
 

@@ -70,7 +70,7 @@ def _order_alternatives(value: Any) -> None:
 
 
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The schema of one answer."""
+    """Return the schema of one answer."""
     found: dict[str, Any] = msgspec.json.schema(kind, schema_hook=lambda _: {"type": "string"})
     definitions = found["$defs"]
     for name, fields in _LEFT_OUT.items():
@@ -97,7 +97,7 @@ def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def question_schema() -> dict[str, Any]:
-    """The schema of the questions to the engine."""
+    """Return the schema of the questions to the engine."""
     found: dict[str, Any] = msgspec.json.schema(Question)
     for definition in found["$defs"].values():
         definition["description"] = inspect.cleandoc(definition["description"])

@@ -65,11 +65,11 @@ class PartClock:
         self.offset = 0.0
 
     def now(self) -> float:
-        """Seconds since the epoch, as this part believes."""
+        """Return the seconds since the epoch, as this part believes."""
         return self._clock.now() + self.offset
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards."""
+        """Return seconds that never run backwards."""
         return self._clock.monotonic()
 
     async def sleep(self, seconds: float) -> None:

@@ -31,7 +31,7 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def replacement(path: Path, *, mode: int) -> Iterator[int]:
-    """A descriptor of the file that takes the place of ``path`` at the end of the block.
+    """Yield a descriptor of the file that takes the place of ``path`` at the end of the block.
 
     After an exception it is removed. ``mode`` are its permissions, whatever the process' umask; the block may change
     owner or permissions through the descriptor. The directory must exist. Temporary files are ``.NAME.RANDOM.tmp``.

@@ -107,7 +107,7 @@ _LABELS: Final = ("kubernetes.io/arch", "node.kubernetes.io/instance-type")
 
 
 def imported_profile(state: ClusterState, node: str, name: str = "") -> tuple[HardwareProfile, tuple[str, ...]]:
-    """The profile of a node, by default named after its first driver; and what of the node it leaves out.
+    """Return the profile of a node, by default named after its first driver; and what of the node it leaves out.
 
     Raises:
         InvalidInput: there is no such node or it has no devices, or the name is no DNS label.
@@ -244,7 +244,7 @@ class Masking:
         self._pattern = re.compile("|".join((*parts, *(f"(?P<{kind}>{form})" for kind, form in _PARTS))), re.IGNORECASE)
 
     def attribute(self, name: str, value: str) -> str:
-        """The template of an attribute's value."""
+        """Return the template of an attribute's value."""
         if _SERIAL.search(name):
             return f"{{serial:{self._number('serial', value)}}}"
         if _HOST.search(name) and value != self._node:
@@ -252,7 +252,7 @@ class Masking:
         return self.text(value)
 
     def text(self, text: str) -> str:
-        """The template of any other text, as a device's name."""
+        """Return the template of any other text, as a device's name."""
         made, end = "", 0
         for found in self._pattern.finditer(text):
             made += escaped(text[end : found.start()]) + self._masked(found)

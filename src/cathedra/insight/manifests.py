@@ -56,7 +56,7 @@ class ManifestFile:
         return low + 1, index - self._starts[low] + 1
 
     def line(self, number: int) -> str:
-        """A line, counted from 1, without its end; "" beyond the last."""
+        """Return a line, counted from 1, without its end; "" beyond the last."""
         return self.lines[number - 1].removesuffix("\r") if 0 < number <= len(self.lines) else ""
 
 
@@ -94,7 +94,7 @@ def check_is_text(given: str) -> None:
 
 
 def read_files(paths: Iterable[Path]) -> Iterator[ManifestFile]:
-    """The files in order; of directories those with manifests in them, at any depth, hidden ones left out.
+    """Yield the files in order; of directories those with manifests in them, at any depth, hidden ones left out.
 
     Raises:
         InvalidInput: one is not there, holds no manifest (a directory), is no text in UTF-8, or is too long
@@ -170,7 +170,7 @@ class Unreadable:
 
 
 def manifests_of(file: ManifestFile) -> Iterator[Manifest | Unreadable]:
-    """The objects of a file in order. What is no object (a Helm values file, a list of texts) is passed over."""
+    """Yield the objects of a file in order. What is no object (a Helm values file, a list of texts) is passed over."""
     trees = read_trees(file.text)
     values = read_yaml_documents(file.text, own=True)
     line, column = 1, 1
@@ -232,7 +232,7 @@ POD_SPECS = {
 
 
 def pod_spec_of(obj: KubeObject) -> PodSpec | None:
-    """The spec of the object's pods; None if it makes none."""
+    """Return the spec of the object's pods; None if it makes none."""
     if isinstance(obj, Pod):
         return obj.spec
     if isinstance(obj, PodTemplate):
@@ -254,8 +254,8 @@ _OPTIONAL: Final = frozenset(("exactly", "basic"))
 
 
 def find_node(root: YAMLNode, path: str) -> tuple[YAMLNode, YAMLNode | None, bool]:
-    """The node of a field such as ``spec.devices.requests[0].exactly.count``, the key before it if there is one, and
-    whether it was found; otherwise they are of the nearest field around it."""
+    """Return the node of a field such as ``spec.devices.requests[0].exactly.count``, the key before it if there is one,
+    and whether it was found; otherwise they are of the nearest field around it."""
     node, key = root, None
     for index, name in _STEP.findall(path):
         step = _step(node, index, name)
@@ -302,7 +302,7 @@ class TextPositions:
         return self._file.place(self._indexes[max(offset, 0)])
 
     def offset(self, index: int) -> int:
-        """The character of the value that stands at ``index`` of the text, or the nearest before it."""
+        """Return the character of the value that stands at ``index`` of the text, or the nearest before it."""
         return max(bisect_right(self._indexes, index) - 1, 0)
 
 
@@ -405,7 +405,7 @@ class YAMLNode:
 
 
 def read_trees(text: str) -> Iterator[YAMLNode | None]:
-    """The root of every document; None for one without content. An alias yields the node that it refers to.
+    """Yield the root of every document; None for one without content. An alias yields the node that it refers to.
 
     Raises:
         BrokenYAML: it is no YAML; raised when the place is reached.

@@ -167,7 +167,7 @@ class DeviceExpression:
         return self._compiled.max_cost
 
     def outcome(self, record: DeviceRecord) -> Evaluation:
-        """Its value or error on a device."""
+        """Return its value or error on a device."""
         number = record.signature.number
         if number not in self._known:
             view = cel_device(record.signature)
@@ -178,7 +178,7 @@ class DeviceExpression:
         return self._known[number]
 
     def explain(self, record: DeviceRecord) -> ExpressionExplanation:
-        """The same with the value of every part."""
+        """Return the same with the value of every part."""
         trace: dict[int, CELValue] = {}
         view = cel_device(record.signature)
         return explain_program(self._compiled, self._compiled.trace({"device": view.root}, trace, COST_LIMIT), trace)
@@ -275,7 +275,7 @@ class SelectorMatch(msgspec.Struct, frozen=True, rename="camel"):
     notes: tuple[Note, ...] = ()
 
     def to_dict(self) -> JSONObject:
-        """The answer as plain values."""
+        """Return the answer as plain values."""
         found: JSONObject = msgspec.to_builtins(self)
         return {"apiVersion": API_VERSION, "kind": "SelectorMatch", **found}
 

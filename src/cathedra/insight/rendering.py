@@ -34,14 +34,14 @@ def wrapped(text: str, width: int, margin: str = "", following: str | None = Non
 
 
 def names_text(names: Sequence[str]) -> str:
-    """The first few names, and how many more."""
+    """Return the first few names, and how many more."""
     shown = ", ".join(names[:_NAMES])
     more = len(names) - _NAMES
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def amount_text(resource: str, amount: int) -> str:
-    """An amount as people write it; cpu is counted in thousandths."""
+    """Return an amount as people write it; cpu is counted in thousandths."""
     if resource == "cpu":
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
     if resource in ("memory", "ephemeral-storage"):

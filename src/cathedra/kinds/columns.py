@@ -35,7 +35,7 @@ def first_three(items: Sequence[str]) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """A duration in at most two units, coarser the longer it is."""
+    """Return a duration in at most two units, coarser the longer it is."""
     whole = int(seconds)
     if seconds < -1:
         return "<invalid>"
@@ -69,11 +69,11 @@ def _two(large: int, unit: str, small: int, small_unit: str) -> str:
 
 
 def generic_cells(obj: KubeObject, now: float) -> list[Any]:
-    """Cells of a kind without a table of its own: name and moment of creation."""
+    """Return the cells of a kind without a table of its own: name and moment of creation."""
     created = obj.metadata.creation_timestamp
     return [obj.metadata.name, str(created) if created else "<unknown>"]
 
 
 def name_and_age(obj: KubeObject, now: float) -> list[Any]:
-    """Cells of the plainest table."""
+    """Return the cells of the plainest table."""
     return [obj.metadata.name, age(obj.metadata.creation_timestamp, now)]

@@ -282,8 +282,8 @@ def with_tags(
 
 
 def merged(handwritten: ErrorList, declared: ErrorList, normalized: Callable[[str], str] = _same) -> ErrorList:
-    """The errors that a client sees. ``normalized`` makes a path of the request's version one that the kind's rules
-    would give."""
+    """Return the errors that a client sees. ``normalized`` makes a path of the request's version one that the kind's
+    rules would give."""
     covered = {(error.type, normalized(error.field), error.origin) for error in declared}
     kept = [error for error in handwritten if (error.type, error.field, error.origin) not in covered]
     return ErrorList([*kept, *declared])

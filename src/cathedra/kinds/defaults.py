@@ -16,12 +16,12 @@ K = TypeVar("K", bound=KubeStruct)
 
 
 def absent(obj: Any, **defaults: object) -> dict[str, object]:
-    """The defaults of those fields that ``obj`` leaves out."""
+    """Return the defaults of those fields that ``obj`` leaves out."""
     return {name: value for name, value in defaults.items() if getattr(obj, name) in ("", None)}
 
 
 def each(items: tuple[K, ...], default: Callable[[K], K]) -> tuple[K, ...]:
-    """The items with their defaults; ``items`` itself if none of them needed any."""
+    """Return the items with their defaults; ``items`` itself if none of them needed any."""
     if not items:
         return items
     filled = tuple(map(default, items))

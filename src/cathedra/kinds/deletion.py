@@ -37,7 +37,7 @@ class DeletionRules(Generic[T]):
         return obj
 
     def warnings(self, options: DeleteOptions) -> Sequence[str]:
-        """Texts for ``Warning`` headers."""
+        """Return texts for ``Warning`` headers."""
         return ()
 
 

@@ -30,10 +30,10 @@ class QuotaLookups(Protocol):
         """Return all device classes."""
 
     def claims(self, namespace: str) -> Iterable[ResourceClaim]:
-        """The claims of a namespace."""
+        """Return the claims of a namespace."""
 
     def pod(self, namespace: str, name: str) -> Pod | None:
-        """A pod, if it is there."""
+        """Return a pod, if it is there."""
 
 
 class QuotaEvaluator:
@@ -115,7 +115,7 @@ class _ClaimEvaluator(QuotaEvaluator):
 
 
 def evaluator_of(resource: GroupResource, lookups: QuotaLookups, *, extended: bool) -> QuotaEvaluator:
-    """The evaluator of a resource. ``extended``: devices also count under the names of extended resources."""
+    """Return the evaluator of a resource. ``extended``: devices also count under the names of extended resources."""
     if resource == PODS:
         return _PodEvaluator(extended=extended)
     if resource == CLAIMS:

@@ -65,7 +65,7 @@ def _null_times_of(version: VersionDefinition) -> Callable[[Any], Any]:
 
 
 def core_definitions() -> tuple[AnyDefinition, ...]:
-    """The core group's kinds, with endpoint slices and the events of events.k8s.io beside them."""
+    """Return the core group's kinds, with endpoint slices and the events of events.k8s.io beside them."""
     return (
         namespace_definition(),
         node_definition(),

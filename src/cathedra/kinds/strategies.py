@@ -78,11 +78,11 @@ class DefaultedStrategy(Strategy[T]):
         return kept
 
     def validate_create(self, obj: T, context: RequestContext) -> ErrorList:
-        """The rules of a new object."""
+        """Check the rules of a new object."""
         return with_tags(self._rules.create(obj), self._rules.tags, obj, None, context.gates)
 
     def validate_update(self, new: T, old: T, context: RequestContext) -> ErrorList:
-        """The rules of a change."""
+        """Check the rules of a change."""
         return with_tags(self._rules.update(new, old), self._rules.tags, new, old, context.gates)
 
     def warnings(self, new: T, old: T | None, context: RequestContext) -> Sequence[str]:
@@ -156,13 +156,13 @@ def _empty_status(kind: type[KubeObject]) -> Any:
 
 
 def first_generation(obj: T) -> T:
-    """The object as generation 1."""
+    """Return the object as generation 1."""
     metadata = _parts(obj).metadata
     return replace(obj, metadata=replace(metadata, generation=1))
 
 
 def next_generation(new: T, old: T) -> T:
-    """The object with the stored generation, one higher if its spec changed."""
+    """Return the object with the stored generation, one higher if its spec changed."""
     generation = _parts(old).metadata.generation
     # Controllers compare generation with ``status.observedGeneration``. If an unchanged spec incremented it, each write
     # of equal content would make every controller reconcile again.
@@ -194,7 +194,7 @@ _stored: Final = attrgetter(*_STORED)
 
 
 def kept_metadata(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
-    """The metadata of a status update: labels, annotations, finalizers and owners stay as they are stored."""
+    """Return the metadata of a status update: labels, annotations, finalizers and owners stay as they are stored."""
     before = _stored(old)
     # Compared by identity, not by value: an in-process client passes the stored tuples and dictionaries themselves. If
     # they are equal but not the same, they are replaced, which costs nothing but the copy.

@@ -62,7 +62,7 @@ class FaultPoints:
 
     @staticmethod
     def from_environment(environment: Mapping[str, str]) -> FaultPoints:
-        """The point that the environment names, if any.
+        """Return the point that the environment names, if any.
 
         Raises:
             ValueError: there is no such point, or no file to mark it with.

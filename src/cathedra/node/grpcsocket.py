@@ -27,7 +27,7 @@ _OPTIONS: Final = (
 
 
 def open_channel(path: str) -> grpc.aio.Channel:
-    """A channel to a unix socket; it connects when it is first used."""
+    """Return a channel to a unix socket; it connects when it is first used."""
     return grpc.aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
 
 

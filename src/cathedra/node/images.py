@@ -166,7 +166,7 @@ class InvalidImageName(ValueError):
 
 
 def with_tag(image: str) -> str:
-    """The name with ``:latest`` where it has neither tag nor digest.
+    """Return the name with ``:latest`` where it has neither tag nor digest.
 
     Raises:
         InvalidImageName: it is none.
@@ -211,7 +211,8 @@ _DOCKER_HUB: Final = "index.docker.io"
 
 
 def logins_for(image: str, secrets: Iterable[Mapping[str, bytes]]) -> tuple[RegistryLogin, ...]:
-    """The logins that fit the image's repository, the most particular first; a secret without any is passed over.
+    """Return the logins that fit the image's repository, the most particular first; a secret without any is passed
+    over.
 
     Raises:
         InvalidImageName: it is no name of an image.

@@ -181,7 +181,7 @@ class NodeMetrics:
         self._claims_in_use = {(ANY_DRIVER,): total, **by_labels}
 
     def text(self) -> bytes:
-        """Everything in the exposition format."""
+        """Return everything in the exposition format."""
         return text_of(self.collect())
 
     def collect(self) -> Iterator[Any]:

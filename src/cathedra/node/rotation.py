@@ -68,7 +68,7 @@ class RotatedCertificate:
 
 
 def newest_pair(file: Path, given: bytes, now: float) -> bytes | None:
-    """The pair in ``file`` (PEM), if it holds and for longer than the certificate ``given`` (PEM); else None."""
+    """Return the pair in ``file`` (PEM), if it holds and for longer than the certificate ``given`` (PEM); else None."""
     try:
         # The renewed pair may be newer than the one in the configuration, which is not changed by a renewal.
         kept = file.read_bytes()

@@ -98,7 +98,7 @@ class FrameReader:
         self._headers = zlib.decompressobj(zdict=DICTIONARY)
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are complete now.
+        """Yield the frames that are complete now.
 
         Raises:
             SpdyError: these are no frames.
@@ -170,7 +170,7 @@ class Writer:
         return _control(_SYN_STREAM, _LENGTH.pack(stream) + bytes(6) + compressed)
 
     def data(self, stream: int, data: bytes, *, fin: bool = False) -> Iterator[bytes]:
-        """Bytes of a stream, in frames of a bearable size."""
+        """Yield bytes of a stream, in frames of a bearable size."""
         pieces = [data[start : start + _PIECE] for start in range(0, len(data), _PIECE)] or [b""]
         for number, piece in enumerate(pieces, 1):
             flags = _FIN if fin and number == len(pieces) else 0

@@ -122,7 +122,7 @@ def profile_document(profile: HardwareProfile) -> dict[str, Any]:
 
 
 def profile_yaml(profile: HardwareProfile) -> bytes:
-    """The file of the profile."""
+    """Return the file of the profile."""
     return write_yaml(profile_document(profile), sort_keys=False)
 
 
@@ -165,7 +165,7 @@ class NodePool(msgspec.Struct, frozen=True):
 
 
 def expanded_pools(profile: HardwareProfile, node: str) -> tuple[NodePool, ...]:
-    """The pools of a node of that name.
+    """Return the pools of a node of that name.
 
     Raises: ProfileError: a placeholder has no value, or the result is no device.
     """
@@ -179,7 +179,7 @@ def node_labels(profile: HardwareProfile, node: str) -> dict[str, str]:
 
 
 def node_capacity(profile: HardwareProfile) -> dict[str, str]:
-    """The resources of such a node, by name."""
+    """Return the resources of such a node, by name."""
     return dict(profile.node.capacity)
 
 

@@ -76,7 +76,8 @@ class FeatureGates(Mapping[str, bool]):
     def for_release(
         release: str = DEFAULT_RELEASE, overrides: Mapping[str, bool] = MappingProxyType({})
     ) -> FeatureGates:
-        """The defaults of a release with some gates set otherwise; ``AllAlpha`` and ``AllBeta`` set a whole stage.
+        """Return the defaults of a release with some gates set otherwise; ``AllAlpha`` and ``AllBeta`` set a whole
+        stage.
 
         Raises:
             UnknownGate: the release is unknown, an override names no gate of it, or one that is locked to its

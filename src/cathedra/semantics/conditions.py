@@ -41,7 +41,7 @@ C = TypeVar("C", bound=_Explained)
 
 
 def find_condition(conditions: Iterable[S], kind: str) -> S | None:
-    """The condition of that type, if there is one."""
+    """Return the condition of that type, if there is one."""
     for condition in conditions:
         if condition.type == kind:
             return condition

@@ -16,7 +16,7 @@ BY_OWNER: Final = "owner-uid"
 
 
 def controller_of(obj: KubeObject) -> OwnerReference | None:
-    """The owner reference with ``controller: true``, if there is one; the first, should there be several."""
+    """Return the owner reference with ``controller: true``, if there is one; the first, should there be several."""
     for owner in obj.metadata.owner_references:
         if owner.controller:
             return owner
@@ -30,7 +30,7 @@ def is_controlled_by(obj: KubeObject, owner: KubeObject) -> bool:
 
 
 def controller_uid(obj: KubeObject) -> Iterator[str]:
-    """The UID of the object's controller, as an index function: nothing for an object without one."""
+    """Yield the UID of the object's controller, as an index function: nothing for an object without one."""
     controller = controller_of(obj)
     if controller is not None:
         yield controller.uid
@@ -49,7 +49,7 @@ def same_owners(old: KubeObject, new: KubeObject) -> bool:
 
 
 def controller_reference(owner: KubeObject, *, block_owner_deletion: bool | None = True) -> OwnerReference:
-    """The reference that makes ``owner`` the controller of what carries it, and lets foreground deletion wait by
+    """Return the reference that makes ``owner`` the controller of what carries it, and lets foreground deletion wait by
     default."""
     gvk, metadata = kind_of(type(owner)), owner.metadata
     return OwnerReference(

@@ -63,7 +63,8 @@ def is_sidecar(container: Container) -> bool:
 
 
 def long_running_containers(pod: Pod) -> Iterator[Container]:
-    """The containers and the sidecars: those that run at the same time, and so may not have the same host port."""
+    """Yield the containers and the sidecars: those that run at the same time, and so may not have the same host
+    port."""
     yield from pod.spec.containers
     yield from (container for container in pod.spec.init_containers if is_sidecar(container))
 

@@ -27,7 +27,7 @@ def has_hostname_in(service: Service, pod: Pod) -> bool:
 
 
 def target_port(pod: Pod, port: ServicePort) -> int | None:
-    """The port of the pod behind a port of its service; None if the pod has none of that name (FindPort)."""
+    """Return the port of the pod behind a port of its service; None if the pod has none of that name (FindPort)."""
     if isinstance(port.target_port, int):
         return port.target_port or port.port
     for container in long_running_containers(pod):

@@ -54,7 +54,7 @@ def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
 def first_untolerated(
     taints: Iterable[Taint], tolerations: Collection[Toleration], effects: Collection[str] = HARD_EFFECTS
 ) -> Taint | None:
-    """The first taint of a node with one of the effects that no toleration covers.
+    """Return the first taint of a node with one of the effects that no toleration covers.
 
     Source: ``k8s.io/component-helpers/scheduling/corev1/helpers.go`` (FindMatchingUntoleratedTaint).
     """
@@ -82,7 +82,7 @@ def tolerates_device_taint(toleration: DeviceToleration, taint: DeviceTaint) -> 
 def first_untolerated_on_device(
     taints: Iterable[DeviceTaint], tolerations: Collection[DeviceToleration]
 ) -> DeviceTaint | None:
-    """The first taint that keeps a device from being allocated (docs/spec/allocation.md §11.3)."""
+    """Return the first taint that keeps a device from being allocated (docs/spec/allocation.md §11.3)."""
     for taint in taints:
         if taint.effect in HARD_EFFECTS and not any(tolerates_device_taint(one, taint) for one in tolerations):
             return taint
@@ -98,7 +98,7 @@ def _integer(text: str) -> int | None:
 
 
 def merged_tolerations(first: Iterable[Toleration], second: Iterable[Toleration]) -> tuple[Toleration, ...]:
-    """All tolerations without those that another one includes; of equal ones the first stays.
+    """Return all tolerations without those that another one includes; of equal ones the first stays.
 
     Source: ``pkg/util/tolerations`` (MergeTolerations).
     """

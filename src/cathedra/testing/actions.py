@@ -137,7 +137,7 @@ class Actions:
         return _shown(made)
 
     async def get(self, what: str, namespace: str) -> Any:
-        """The object that «KIND/NAME» names.
+        """Return the object that «KIND/NAME» names.
 
         Raises:
             ManifestError: there is no such kind.
@@ -147,7 +147,7 @@ class Actions:
         return _shown(await resource.get(name))
 
     async def list(self, kind: str, namespace: str, labels: str) -> list[Any]:
-        """The objects of a kind; of all namespaces with "".
+        """Return the objects of a kind; of all namespaces with "".
 
         Raises:
             ManifestError: there is no such kind.
@@ -415,7 +415,7 @@ class AdvanceableLoop(asyncio.SelectorEventLoop):
         super().__init__(self._advancing)
 
     def time(self) -> float:
-        """Seconds of the machine's monotonic clock and of those that were added."""
+        """Return the seconds of the machine's monotonic clock and of those that were added."""
         return super().time() + self._advancing.moved
 
     def hurry(self) -> None:

@@ -96,7 +96,7 @@ class DRACluster:
         return self._call(lambda actions: actions.apply(manifests, namespace))
 
     def get(self, what: str, *, namespace: str = "default") -> Any:
-        """The object that «KIND/NAME» names, as ``pod/train``.
+        """Return the object that «KIND/NAME» names, as ``pod/train``.
 
         Raises:
             ManifestError: there is no such kind.
@@ -105,7 +105,7 @@ class DRACluster:
         return self._call(lambda actions: actions.get(what, namespace))
 
     def list(self, kind: str, *, namespace: str = "", labels: str = "") -> list[Any]:
-        """The objects of a kind, as ``resourceclaims``, of all namespaces unless one is given.
+        """Return the objects of a kind, as ``resourceclaims``, of all namespaces unless one is given.
 
         Raises:
             ManifestError: there is no such kind.

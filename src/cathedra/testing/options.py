@@ -25,7 +25,7 @@ class ClusterOptions:
 
     @staticmethod
     def of(given: Mapping[str, Any]) -> ClusterOptions:
-        """The options of these names.
+        """Return the options of these names.
 
         Raises:
             InvalidOption: there is no option of a name.

@@ -62,7 +62,7 @@ def decode_sound(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str
 
 
 def decode_json(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str = NEWEST) -> Decoded[T]:
-    """The object of a JSON body in which something may be wrong, read value by value; most have come out of
+    """Return the object of a JSON body in which something may be wrong, read value by value; most have come out of
     `decode_sound`. ``gvk`` is the version it was sent in, whose types errors speak of.
 
     How deeply the body is nested has been checked when its envelope was read.
@@ -85,7 +85,7 @@ def _with_known_keys(obj: T, values: Any, body: bytes, shape: GoType) -> T | Non
 
 
 def decode_values(kind: type[T], gvk: GroupVersionKind, values: Any, release: str = NEWEST) -> Decoded[T]:
-    """The object that plain values describe, as a patch or YAML yields them.
+    """Return the object that plain values describe, as a patch or YAML yields them.
 
     Raises:
         DecodeError: some value has the wrong type or form.

@@ -90,7 +90,7 @@ _ONE_OF_SEVERAL: Final = frozenset(("JSONSchemaPropsOrArray", "JSONSchemaPropsOr
 
 @remembered("api.decoding.gotypes.go_type_of", size=1024)
 def go_type_of(gvk: GroupVersionKind, release: str = NEWEST) -> GoType:
-    """The type of a kind in a release.
+    """Return the type of a kind in a release.
 
     Raises:
         KeyError: there are no facts of it.

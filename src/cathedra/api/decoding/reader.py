@@ -30,7 +30,7 @@ because a text for each value would be as long as all keys on the way."""
 
 
 def place_text(place: Place | None) -> str:
-    """The text of a place, such as ``spec.devices[0].name``."""
+    """Return the text of a place, such as ``spec.devices[0].name``."""
     steps: list[str] = []
     while place is not None:
         place, step = place
@@ -45,7 +45,7 @@ _REPLACEMENT: Final = rb"\ufffd"
 
 
 def well_formed(body: bytes) -> bytes:
-    """The body with the replacement character for escapes that are half a character."""
+    """Return the body with the replacement character for escapes that are half a character."""
     if b"\\u" not in body:
         return body
     # Pairs and other escapes match too, so that the second half of a pair is never taken for a lone one.
@@ -345,7 +345,7 @@ _DAYS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def check_time(text: str, *, micro: bool = False) -> str:
-    """The text, if it is an RFC 3339 time that exists.
+    """Return the text, if it is an RFC 3339 time that exists.
 
     Raises:
         DecodeError: it is not.

@@ -34,7 +34,7 @@ class _Broken(Exception):
 
 
 def explain_syntax(text: str) -> str | None:
-    """The first syntax error of ``text``; None if it is well-formed JSON."""
+    """Return the first syntax error of ``text``; None if it is well-formed JSON."""
     try:
         scanner = _Scanner(text)
         scanner.value("looking for beginning of value")

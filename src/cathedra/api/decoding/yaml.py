@@ -47,7 +47,7 @@ class YAMLDocument(msgspec.Struct, frozen=True):
 
 
 def read_yaml(body: bytes | str) -> YAMLDocument:
-    """The first document of a YAML text; null if there is none.
+    """Return the first document of a YAML text; null if there is none.
 
     Raises:
         DecodeError: it is no YAML, has what JSON has not, or exceeds a limit.
@@ -56,8 +56,8 @@ def read_yaml(body: bytes | str) -> YAMLDocument:
 
 
 def read_yaml_documents(body: bytes | str, *, own: bool = False) -> Iterator[YAMLDocument]:
-    """Every document of a YAML text. One of the user's ``own`` files may be of any length; aliases are bounded all the
-    same.
+    """Yield every document of a YAML text. One of the user's ``own`` files may be of any length; aliases are bounded
+    all the same.
 
     Raises:
         DecodeError: one is no YAML, has what JSON has not, or exceeds a limit; raised when it is reached.

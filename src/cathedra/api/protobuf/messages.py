@@ -361,7 +361,7 @@ class ProtobufEnvelope(msgspec.Struct, frozen=True):
 
 
 def wrap(gvk: GroupVersionKind, message: bytes) -> bytes:
-    """A message as a body of its own."""
+    """Return a message as a body of its own."""
     type_meta = _FIRST + delimited(gvk.api_version.encode()) + _SECOND + delimited(gvk.kind.encode())
     return b"".join((MAGIC, _FIRST, delimited(type_meta), _SECOND, delimited(message), _NO_ENCODING))
 
@@ -387,7 +387,7 @@ def unwrap(body: bytes) -> ProtobufEnvelope:
 
 
 def watch_frame(kind: str, body: bytes) -> bytes:
-    """One event of a watch: its kind (ADDED, MODIFIED, …) and a wrapped object."""
+    """Return one event of a watch: its kind (ADDED, MODIFIED, …) and a wrapped object."""
     event = _FIRST + delimited(kind.encode()) + _SECOND + delimited(_FIRST + delimited(body))
     return len(event).to_bytes(4, "big") + event
 

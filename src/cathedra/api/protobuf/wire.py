@@ -27,7 +27,7 @@ class ProtobufError(ValueError):
 
 
 def varint(value: int) -> bytes:
-    """An integer of 64 bits; a negative one takes ten bytes."""
+    """Return an integer of 64 bits; a negative one takes ten bytes."""
     if 0 <= value < 128:
         return _ONE_BYTE[value]
     if 0 < value < 1 << 14:  # most lengths of messages: in two thirds of the time of the loop
@@ -47,12 +47,12 @@ def tag(number: int, wire_type: int) -> bytes:
 
 
 def delimited(data: bytes) -> bytes:
-    """Bytes after their length."""
+    """Return bytes after their length."""
     return varint(len(data)) + data
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """An unsigned integer and the position after it.
+    """Return an unsigned integer and the position after it.
 
     Raises:
         ProtobufError: the bytes end within it, or it has more than 64 bits.
@@ -71,7 +71,7 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def fields(data: bytes, message: str) -> list[Field]:
-    """The fields of a message, in the order in which they stand; groups are passed over.
+    """Return the fields of a message, in the order in which they stand; groups are passed over.
 
     ``message`` is its name in errors. Short tags and lengths, which are nearly all, are read in place: decoding spends
     most of its time here.

@@ -112,14 +112,14 @@ def _bearer_token(headers: RequestHeaders) -> str:
 
 
 def authenticated(user: UserInfo) -> UserInfo:
-    """The user as a member of ``system:authenticated``."""
+    """Return the user as a member of ``system:authenticated``."""
     if AUTHENTICATED_GROUP in user.groups:
         return user
     return UserInfo(user.name, (*user.groups, AUTHENTICATED_GROUP), user.uid, user.extra)
 
 
 def as_json(user: UserInfo) -> JSONObject:
-    """A user in the form of reviews."""
+    """Return a user in the form of reviews."""
     shown: JSONObject = {"username": user.name}
     if user.uid:
         shown["uid"] = user.uid
@@ -134,7 +134,7 @@ CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
 
 
 def certificate_user(certificate: bytes) -> UserInfo:
-    """The user that a verified client certificate (DER) names: CN is the name, each O a group."""
+    """Return the user that a verified client certificate (DER) names: CN is the name, each O a group."""
     # Start-up time: the cryptography library is loaded with the first certificate that is shown.
     from cryptography import x509
     from cryptography.x509.oid import NameOID

@@ -86,7 +86,8 @@ class PKI:
         """Pairs that were made or checked: OpenSSL takes 2 ms for a check, and a start needs four pairs nine times."""
 
     def tls_files(self, hosts: tuple[str, ...], client_authority: Path | None = None) -> TLSFiles:
-        """The server's files; its certificate is made if there is none for all of ``hosts``, or only for a while yet.
+        """Return the server's files; its certificate is made if there is none for all of ``hosts``, or only for a while
+        yet.
 
         A certificate that another authority signed stays as it is. Clients' certificates may also be signed by the
         authorities in ``client_authority``, a PEM file.
@@ -142,18 +143,18 @@ class PKI:
         return self._path("sa.key")
 
     def client(self, user: str, groups: tuple[str, ...], file: str = "") -> KeyPair:
-        """A client's certificate; with ``file`` it is kept under that name."""
+        """Return a client's certificate; with ``file`` it is kept under that name."""
         if not file:
             return self._authority(CLUSTER_AUTHORITY).client(user, groups, self._now)
         self._ensure(file, lambda: self._authority(CLUSTER_AUTHORITY).client(user, groups, self._now))
         return self._pair(file)
 
     def administrator(self) -> KeyPair:
-        """The certificate and key of the cluster's administrator (PEM files)."""
+        """Return the certificate and key of the cluster's administrator (PEM files)."""
         return self.client(*ADMIN, file="admin")
 
     def kubelet_client(self) -> KubeletTLS:
-        """The TLS files for connections to nodes; they are made if one is missing."""
+        """Return the TLS files for connections to nodes; they are made if one is missing."""
         self._ensure_authority(CLUSTER_AUTHORITY)
         self._ensure_authority(KUBELET_CLIENT_AUTHORITY)
         self._ensure(
@@ -165,7 +166,7 @@ class PKI:
         )
 
     def front_proxy(self) -> FrontProxyTLS:
-        """The TLS files for connections to aggregated API servers; they are made if one is missing."""
+        """Return the TLS files for connections to aggregated API servers; they are made if one is missing."""
         self._ensure_authority(FRONT_PROXY_AUTHORITY)
         self._ensure(
             FRONT_PROXY_CLIENT, lambda: self._authority(FRONT_PROXY_AUTHORITY).client(FRONT_PROXY_CLIENT, (), self._now)
@@ -183,14 +184,15 @@ class PKI:
         return self._path("kubelet-client-ca.crt").read_bytes()
 
     def node(self, name: str, addresses: tuple[str, ...]) -> TLSFiles:
-        """The files of a node's server; they are made if one is missing."""
+        """Return the files of a node's server; they are made if one is missing."""
         self.kubelet_client()
         file = f"nodes/{name}"
         self._ensure(file, lambda: self.node_certificate(name, addresses))
         return TLSFiles(self._path(f"{file}.crt"), self._path(f"{file}.key"), self._path("kubelet-client-ca.crt"))
 
     def node_certificate(self, name: str, addresses: tuple[str, ...]) -> KeyPair:
-        """A serving certificate of a node under its name and addresses, as kubernetes.io/kubelet-serving signs one."""
+        """Return a serving certificate of a node under its name and addresses, as kubernetes.io/kubelet-serving signs
+        one."""
         return self._authority(CLUSTER_AUTHORITY).server(
             (name, *addresses), self._now, name=f"system:node:{name}", groups=("system:nodes",)
         )

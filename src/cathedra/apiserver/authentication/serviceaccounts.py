@@ -108,7 +108,7 @@ class ServiceAccountTokens:
         return (user, meant) if user is not None else None
 
     def configuration(self, jwks_uri: str) -> dict[str, Any]:
-        """The issuer's OpenID discovery document."""
+        """Return the issuer's OpenID discovery document."""
         return {
             "issuer": ISSUER,
             "jwks_uri": jwks_uri,
@@ -118,7 +118,7 @@ class ServiceAccountTokens:
         }
 
     def keys(self) -> dict[str, Any]:
-        """The public keys, as a JSON Web Key Set."""
+        """Return the public keys, as a JSON Web Key Set."""
         return {"keys": [self.key.jwk()]}
 
     def _timely(self, claims: Mapping[str, Any]) -> bool:

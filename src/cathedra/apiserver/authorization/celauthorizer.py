@@ -16,8 +16,8 @@ _ANSWER_SECONDS: Final = 60.0
 
 
 def decider(authorizer: Authorizer) -> Decide:
-    """A function that answers CEL's questions. The authorizer's caches belong to the event loop, so a question from
-    another thread is handed to the loop, and the thread waits for the answer."""
+    """Return a function that answers CEL's questions. The authorizer's caches belong to the event loop, so a question
+    from another thread is handed to the loop, and the thread waits for the answer."""
     loop, home = asyncio.get_running_loop(), threading.get_ident()
 
     def decide(question: AccessQuestion) -> AccessAnswer:

@@ -60,7 +60,7 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 
 def cluster_info(url: str, authority: bytes, others: Callable[[], Collection[str]] = tuple) -> Iterator[KeptObject]:
-    """The objects of a server that is reached at ``url``, with a certificate that ``authority`` (PEM) has signed.
+    """Yield the objects of a server that is reached at ``url``, with a certificate that ``authority`` (PEM) has signed.
 
     ``others`` returns the URLs of the servers that run. An address of one of them is left as it is.
     """
@@ -127,8 +127,8 @@ AUTHENTICATION_INFO: Final = "extension-apiserver-authentication"
 
 
 def authentication_info(authority: bytes, front_proxy: bytes) -> KeptObject:
-    """The ConfigMap of a server that trusts clients' certificates which ``authority`` (PEM) has signed, and that passes
-    requests on with a certificate of the authority ``front_proxy`` (PEM)."""
+    """Return the ConfigMap of a server that trusts clients' certificates which ``authority`` (PEM) has signed, and that
+    passes requests on with a certificate of the authority ``front_proxy`` (PEM)."""
     config = ConfigMap(
         metadata=ObjectMeta(name=AUTHENTICATION_INFO, namespace="kube-system"),
         data={
@@ -190,7 +190,7 @@ class Address(msgspec.Struct, frozen=True, order=True):
 
 
 def kubernetes_service(port: int) -> KeptObject:
-    """The Service of servers that are reached at a port."""
+    """Return the Service of servers that are reached at a port."""
     service = Service(
         metadata=_metadata({"component": "apiserver", "provider": "kubernetes"}),
         spec=ServiceSpec(

@@ -38,14 +38,14 @@ class Path:
         """The fields of a path that has nothing else; None of any other."""
 
     def all(self, value: Any) -> list[Any]:
-        """Every value that the path leads to."""
+        """Return every value that the path leads to."""
         found = [value]
         for step in self._steps:
             found = [inner for one in found for inner in step(one)]
         return found
 
     def one(self, value: Any) -> Any:
-        """The first value that the path leads to, or None."""
+        """Return the first value that the path leads to, or None."""
         if self._names is not None:
             # Most columns are such: 0.3 µs instead of 2.
             for name in self._names:
@@ -57,7 +57,7 @@ class Path:
 
 
 def parse_path(text: str) -> Path:
-    """The path that a definition gives.
+    """Return the path that a definition gives.
 
     Raises:
         ValueError: it is none.
@@ -66,7 +66,7 @@ def parse_path(text: str) -> Path:
 
 
 def parse_fields(text: str) -> Path:
-    """The path of a number or selector of the sub-resource ``scale``.
+    """Return the path of a number or selector of the sub-resource ``scale``.
 
     Dots separate the names of its fields, which may have any other character: Kubernetes takes brackets as part of a
     name here.
@@ -155,12 +155,12 @@ def _text(value: Any) -> str:
 
 
 def column_of(given: Any) -> Column:
-    """The column that a definition describes."""
+    """Return the column that a definition describes."""
     return Column(given.name, given.type, given.format, given.description, given.priority)
 
 
 def cell(path: Path, kind: str, values: Any, now: float) -> Any:
-    """The value that a column shows of an object's plain values; None where it has nothing."""
+    """Return the value that a column shows of an object's plain values; None where it has nothing."""
     value = path.one(values)
     if value is None:
         return None

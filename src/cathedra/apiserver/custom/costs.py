@@ -43,7 +43,8 @@ class Extent(msgspec.Struct, frozen=True):
         return _REQUEST // (self.fewest + 1)
 
     def at(self, path: tuple[str, ...]) -> int | None:
-        """The largest size of what is found under a path that begins with the variable's name; None if unknown."""
+        """Return the largest size of what is found under a path that begins with the variable's name; None if
+        unknown."""
         found: Extent | None = self
         for name in path[1:]:
             if found is None:
@@ -58,8 +59,8 @@ class Extent(msgspec.Struct, frozen=True):
 
 
 def extent_of(schema: Schema, escape: Any, *, root: bool = False) -> Extent | None:
-    """The extent of the values of ``schema``; None if expressions do not see them. ``escape`` gives the name by which
-    expressions know a field."""
+    """Return the extent of the values of ``schema``; None if expressions do not see them. ``escape`` gives the name by
+    which expressions know a field."""
     source = schema.source
     if schema.int_or_string:
         return Extent(_most_characters(source, None), 1)
@@ -173,7 +174,7 @@ class TotalCost:
 
 
 def excess(what: str, cost: int, limit: int) -> str:
-    """The text of a refusal."""
+    """Return the text of a refusal."""
     factor = cost / limit
     shown = "more than 100x" if factor > 100 else f"{factor:.6f}x" if factor < 1.5 else f"{factor:.1f}x"
     return (

@@ -183,7 +183,7 @@ _SINGLE: Final = ("items", "not", "additionalProperties")
 
 
 def unrecognized_formats(definition: CustomResourceDefinition) -> list[str]:
-    """The formats that are not known, in the order of versions and fields, each as often as it is there."""
+    """Return the formats that are not known, in the order of versions and fields, each as often as it is there."""
     found: list[str] = []
     for version in definition.spec.versions:
         if version.schema is None or version.schema.open_apiv3_schema is None:
@@ -219,7 +219,7 @@ def _in_schema(source: Mapping[str, Any]) -> Iterator[str]:
 
 
 def compiled_pattern(text: str) -> Regex | None:
-    """The compiled pattern; None if ``text`` is no regular expression."""
+    """Return the compiled pattern; None if ``text`` is no regular expression."""
     found = compile_pattern(text)
     return None if isinstance(found, Failure) else found
 

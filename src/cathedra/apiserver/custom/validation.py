@@ -110,7 +110,7 @@ class Validator:
         names_few: bool = False,
         old: Mapping[str, Any] | None = None,
     ) -> ErrorList:
-        """The errors of a value, at most `MAX_ERRORS`; one more if some are left out.
+        """Return the errors of a value, at most `MAX_ERRORS`; one more if some are left out.
 
         ``names_few``: too few items are reported as such, and not as an invalid value. Of an update, ``old`` is the
         previous value: parts that have not changed since are not errors (Kubernetes' ratcheting).

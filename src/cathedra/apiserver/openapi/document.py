@@ -265,12 +265,12 @@ def parameter(name: str) -> OpenAPIObject:
 
 
 def watch_parameters() -> list[OpenAPIObject]:
-    """The parameters of a path that only lists or watches."""
+    """Return the parameters of a path that only lists or watches."""
     return [parameter(name) for name in sorted((*_LIST, "pretty"))]
 
 
 def group_words(group: str, version: str) -> str:
-    """A group version as operation names have it: ``ResourceV1``, ``RbacAuthorizationV1``, ``CoreV1``."""
+    """Return a group version as operation names have it: ``ResourceV1``, ``RbacAuthorizationV1``, ``CoreV1``."""
     # Names of operations are an interface: generated clients are named after them.
     words = group.removesuffix(".k8s.io") or "core"
     return "".join(part[:1].upper() + part[1:] for part in re.split(r"[.-]", words)) + version[:1].upper() + version[1:]
@@ -314,7 +314,7 @@ class Operations:
         return f"{self.prefix}{scope}/{self.resource.plural}"
 
     def paths(self, verbs: tuple[str, ...]) -> OpenAPIObject:
-        """The paths of the collection and of one object, and the old way to watch."""
+        """Return the paths of the collection and of one object, and the old way to watch."""
         collection: OpenAPIObject = {}
         if "list" in verbs:
             collection["get"] = self._operation(_Operation("list", "list", self.listing, _LIST, streaming=True))
@@ -355,7 +355,7 @@ class Operations:
     def subresource(
         self, name: str, kind: dict[str, str], reference: OpenAPIObject, verbs: tuple[str, ...]
     ) -> OpenAPIObject:
-        """The path of a sub-resource that shows ``reference``, an object of ``kind``."""
+        """Return the path of a sub-resource that shows ``reference``, an object of ``kind``."""
         suffix = name[:1].upper() + name[1:]
         methods: OpenAPIObject = {}
         for verb, method, word, action in (
@@ -374,7 +374,7 @@ class Operations:
         return {f"{self._where}/{{name}}/{name}": {**methods, "parameters": self._scope("name", "pretty")}}
 
     def connection(self, name: str, kind: dict[str, str], verbs: tuple[str, ...]) -> OpenAPIObject:
-        """The path of a sub-resource that connects: logs, exec, proxy."""
+        """Return the path of a sub-resource that connects: logs, exec, proxy."""
         suffix = name[:1].upper() + name[1:]
         methods: OpenAPIObject = {}
         for verb, method in (("get", "get"), ("create", "post")):

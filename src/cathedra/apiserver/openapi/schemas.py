@@ -442,7 +442,7 @@ _GROUPS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
 
 
 def values_of(package: str, name: str) -> tuple[str, ...]:
-    """The values of a named text, sorted; none if it is no enumeration. ``package`` is as ``resource/v1``."""
+    """Return the values of a named text, sorted; none if it is no enumeration. ``package`` is as ``resource/v1``."""
     return _GROUPS.get(package.partition("/")[0], {}).get(name, ())
 
 

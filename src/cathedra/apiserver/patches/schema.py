@@ -127,7 +127,7 @@ _EMPTY: Final[JSONObject] = {"string": "", "types.UID": "", "int32": 0, "int64":
 
 
 def struct_shape(kind: type[KubeStruct]) -> Shape:
-    """The shape of a struct type; a type that was made at run time brings its own."""
+    """Return the shape of a struct type; a type that was made at run time brings its own."""
     own: Shape | None = kind.__dict__.get("shape")
     return own if own is not None else _struct_shape(kind)
 

@@ -128,7 +128,7 @@ def custom_numbers(obj: CustomObject) -> tuple[int, int, str]:
 
 
 def with_replicas(obj: CustomObject, replicas: int) -> CustomObject:
-    """The object with another number of replicas wanted."""
+    """Return the object with another number of replicas wanted."""
     paths = type(obj).scale
     assert paths is not None, "a kind without a scale has no such sub-resource"
     steps = paths.spec_replicas.strip(".").split(".")

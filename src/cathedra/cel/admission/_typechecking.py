@@ -118,7 +118,7 @@ class ObjectTypes(msgspec.Struct, frozen=True):
     objects: dict[str, dict[str, Type]] = msgspec.field(default_factory=dict)
 
     def of_kind(self, schema: Schema, components: Mapping[str, Schema], name: str) -> Type | None:
-        """The type of a kind's objects, under that name; ``components`` are what references lead to. None if
+        """Return the type of a kind's objects, under that name; ``components`` are what references lead to. None if
         expressions cannot know it."""
         return self._of(schema, components, name, frozenset(), root=True)
 

@@ -50,7 +50,7 @@ class _Local(NamedTuple):
 
 
 def estimate(root: Expr, size_of: SizeOf | None) -> int:
-    """The estimated maximum cost of a checked tree; `UNBOUNDED` if there is no telling."""
+    """Return the estimated maximum cost of a checked tree; `UNBOUNDED` if there is no telling."""
     total: Range = _trampoline.run(_Estimator(size_of).cost(root))
     return total.high
 

@@ -169,17 +169,17 @@ def nullable(wrapped: Type) -> Type:
 
 
 def plain(wrapper: Type) -> Type:
-    """The type without its null."""
+    """Return the type without its null."""
     return Type(wrapper.kind, wrapper.name, wrapper.params)
 
 
 def opaque(name: str, *params: Type) -> Type:
-    """A type known by its name and parameters alone."""
+    """Return a type known by its name and parameters alone."""
     return Type(Kind.OPAQUE, name, params)
 
 
 def struct(name: str) -> Type:
-    """An object type, with fields if the environment declares some."""
+    """Return an object type, with fields if the environment declares some."""
     return Type(Kind.STRUCT, name)
 
 
@@ -317,7 +317,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, Type]]] = {
 
 
 def fields_of(message: str) -> Mapping[str, Type] | None:
-    """The fields that a literal of ``message`` may have, by type; None if it is no such message."""
+    """Return the fields that a literal of ``message`` may have, by type; None if it is no such message."""
     stands_for = MESSAGES.get(message)
     if stands_for is None:
         return None

@@ -41,7 +41,7 @@ class AttributePath:
         self.computed = self.computed or qualifier.computed
 
     def resolve(self, run: Run, scope: VariableScope) -> CELValue:
-        """The value, a failure, or a walk that finds it."""
+        """Return the value, a failure, or a walk that finds it."""
         raise NotImplementedError  # each kind of attribute does
 
     def qualified(self, run: Run, scope: VariableScope, value: CELValue) -> CELValue:

@@ -92,7 +92,7 @@ def is_cheap(root: Expr) -> bool:
 
 
 def selector_code(program: Program) -> Code | None:
-    """A function from a device view to the answer, or None if the expression is not compiled."""
+    """Return a function from a device view to the answer, or None if the expression is not compiled."""
     # Python's compiler recurses, and would end the process for a tree of thousands of levels.
     if higher_than(_MAX_HEIGHT, program.root):
         return None

@@ -53,7 +53,7 @@ _SINGLE_OVERLOAD_MANY: Final = frozenset(("format",))
 
 
 def plan(root: Expr) -> Step:
-    """The steps of a checked tree.
+    """Return the steps of a checked tree.
 
     Raises:
         CompileError: a constant conversion or a constant pattern fails, which is noticed here, wherever it stands.

@@ -79,7 +79,7 @@ class Run:
                 self.cut(place)
 
     def take(self, ids: tuple[int, ...]) -> list[CELValue] | None:
-        """The values of a call's arguments; None if one of them was never reached."""
+        """Return the values of a call's arguments; None if one of them was never reached."""
         values = []
         for id_ in reversed(ids):
             place = self.places.get(id_, -1)
@@ -101,7 +101,7 @@ class Variables:
         self.values = values
 
     def find(self, _: Run, name: str) -> CELValue:
-        """The value of ``name``, or a marker if there is none."""
+        """Return the value of ``name``, or a marker if there is none."""
         value = self.values.get(name.lstrip("."), ABSENT)
         return value() if callable(value) else value
 
@@ -114,7 +114,7 @@ class VariableScope(Protocol):
     """`Variables`, or the scope of a comprehension around them."""
 
     def find(self, run: Run, name: str, /) -> CELValue:
-        """The value of a name, a marker if there is none, or a walk that finds it."""
+        """Return the value of a name, a marker if there is none, or a walk that finds it."""
 
 
 class Step:
@@ -128,8 +128,8 @@ class Step:
         raise NotImplementedError  # each kind of step does
 
     def eval(self, run: Run, scope: VariableScope) -> CELValue:
-        """The value, a `Failure`, or a `Walk` that finds one of them: steps with parts must not call each other, since
-        expressions nest more deeply than functions may (`cathedra.cel._trampoline`)."""
+        """Return the value, a `Failure`, or a `Walk` that finds one of them: steps with parts must not call each other,
+        since expressions nest more deeply than functions may (`cathedra.cel._trampoline`)."""
         raise NotImplementedError  # each kind of step does
 
 
@@ -178,6 +178,6 @@ _GO_TYPES: Final = {
 
 
 def go_type(value: CELValue) -> str:
-    """The name of a value's class in Kubernetes' errors."""
+    """Return the name of a value's class in Kubernetes' errors."""
     known = _GO_TYPES.get(value.__class__)
     return known if known is not None else f"cel.{type_name(value).rpartition('.')[2]}"

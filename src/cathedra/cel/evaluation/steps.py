@@ -125,7 +125,7 @@ class CallStep(Numbered):
         return self.charged(run, self.compute(run, args) if failed is None else failed)
 
     def charged(self, run: Run, value: CELValue) -> CELValue:
-        """The call's value, after its cost was counted and it was noted."""
+        """Return the call's value, after its cost was counted and it was noted."""
         if self.ids is None:
             self.ids = tuple(arg.id for arg in self.args)
         args = run.take(self.ids)
@@ -149,7 +149,7 @@ class CallStep(Numbered):
             raise CostLimitExceeded
 
     def compute(self, run: Run, args: list[CELValue]) -> CELValue:
-        """The result for arguments of which none has failed."""
+        """Return the result for arguments of which none has failed."""
         if self.overload is not None and self.overload.dear:
             self.refuse_if_dear(run, args)
         if self.fn is not None:

@@ -132,7 +132,7 @@ def to_string(value: CELValue) -> CELValue:
 
 
 def double_text(value: float) -> str:
-    """The shortest digits that read back the same, with an exponent from 1e6 on and below 1e-4."""
+    """Return the shortest digits that read back the same, with an exponent from 1e6 on and below 1e-4."""
     if value != value or value in (float("inf"), float("-inf")) or value == 0:
         return go_float(value)
     return go_float(value) if 1e-4 <= abs(value) < 1e6 else scientific(value)

@@ -45,14 +45,14 @@ class Cost(msgspec.Struct, frozen=True, eq=False):
 
 
 def size(value: CELValue) -> int:
-    """The size costs are counted with."""
+    """Return the size costs are counted with."""
     if isinstance(value, (str, bytes, list, dict)):
         return len(value)
     return value.size() if isinstance(value, Opaque) else 1
 
 
 def deep_size(value: CELValue) -> int:
-    """The size of what an optional holds."""
+    """Return the size of what an optional holds."""
     while value.__class__ is Optional and value.present:
         value = value.value
     return size(value)

@@ -41,12 +41,12 @@ class Range(NamedTuple):
         return Range(_scale(self.low, factor), _scale(self.high, factor))
 
     def union(self, other: Range) -> Range:
-        """The range around both."""
+        """Return the range around both."""
         return Range(min(self.low, other.low), max(self.high, other.high))
 
 
 def capped(value: int) -> int:
-    """The value, as far as there is one."""
+    """Return the value, as far as there is one."""
     return min(value, UNBOUNDED)
 
 
@@ -110,11 +110,11 @@ class EstimatedCall(msgspec.Struct, frozen=True):
     unite_entries: Callable[[int, int], None]
 
     def size(self, position: int) -> Range:
-        """The size of one operand."""
+        """Return the size of one operand."""
         return self.sized(self.operands[position])
 
     def element(self, position: int) -> Range:
-        """The size of the elements of a list."""
+        """Return the size of the elements of a list."""
         whole = self.operands[position]
         path = (*whole.path, "@items") if whole.path else ()
         return self.sized(Operand(path, whole.type.params[0], None, None))

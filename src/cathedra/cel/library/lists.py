@@ -156,7 +156,7 @@ def flatten(values: CELValue, depth: CELValue = 1) -> CELValue:
 
 
 def sort_by_keys(values: CELValue, keys: CELValue) -> CELValue:
-    """The elements in the order of their keys."""
+    """Return the elements in the order of their keys."""
     if len(values) != len(keys):
         return Failure(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, "

@@ -29,7 +29,7 @@ class Empty(Opaque):
 
 
 def build(message: str, fields: Fields) -> CELValue:
-    """The value of ``message{…fields}``."""
+    """Return the value of ``message{…fields}``."""
     maker = _MAKERS.get(message)
     if maker is None:
         return Failure(f"unknown type '{message}'")
@@ -124,7 +124,7 @@ def _json_value(fields: Fields) -> CELValue:
 
 
 def json_value(value: CELValue) -> CELValue:
-    """A value as JSON has it: integers become doubles, or texts where a double cannot hold them."""
+    """Return a value as JSON has it: integers become doubles, or texts where a double cannot hold them."""
     return _trampoline.run(_as_json(value))
 
 

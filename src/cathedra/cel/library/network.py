@@ -38,7 +38,7 @@ class IP(Opaque):
         return bool(self.address == other.address)
 
     def size(self) -> int:
-        """Its length in bytes."""
+        """Return its length in bytes."""
         return len(self.address.packed)
 
     def __str__(self) -> str:
@@ -59,11 +59,11 @@ class CIDR(Opaque):
         return bool(self.address == other.address and self.bits == other.bits)
 
     def size(self) -> int:
-        """The bytes that the prefix covers."""
+        """Return the bytes that the prefix covers."""
         return (self.bits + 7) // 8
 
     def prefix(self, address: ipaddress.IPv4Address | ipaddress.IPv6Address, bits: int) -> int:
-        """The first ``bits`` bits of an address."""
+        """Return the first ``bits`` bits of an address."""
         return int(address) >> (address.max_prefixlen - bits)
 
     def __str__(self) -> str:
@@ -248,7 +248,7 @@ class NotAnAddress(ValueError):
 
 
 def parse(text: str) -> tuple[Address, str]:
-    """The address and its zone, empty if there is none.
+    """Return the address and its zone, empty if there is none.
 
     Raises:
         NotAnAddress: the text is none.

@@ -44,12 +44,12 @@ def uint_of(value: int) -> UInt | Failure:
 
 
 def duration_of(nanos: int) -> Duration | Failure:
-    """A duration within 64 bits of nanoseconds."""
+    """Return a duration within 64 bits of nanoseconds."""
     return Duration(nanos) if MIN_INT <= nanos <= MAX_INT else DURATION_OVERFLOW
 
 
 def timestamp_of(nanos: int, offset: int = 0) -> Timestamp | Failure:
-    """A moment between the years 1 and 9999."""
+    """Return a moment between the years 1 and 9999."""
     return Timestamp(nanos, offset) if FIRST_MOMENT <= nanos <= LAST_MOMENT else TIMESTAMP_OVERFLOW
 
 
@@ -162,7 +162,7 @@ def negate(value: CELValue) -> CELValue:
 
 
 def ordered(wanted: tuple[int, ...]) -> CELValue:
-    """A comparison that is true when the order is one of ``wanted``."""
+    """Return a comparison that is true when the order is one of ``wanted``."""
 
     def relation(left: CELValue, right: CELValue) -> bool | Failure:
         order = compare(left, right)

@@ -65,7 +65,7 @@ Functions = Mapping[str, tuple[Overload, ...]]
 def declare(
     signature: str, implementation: Callable[..., Any] | None = None, cost: Cost = ONE, **traits: Any
 ) -> Overload:
-    """The overload with this signature; ``traits`` are the other attributes of `Overload`, by name."""
+    """Return the overload with this signature; ``traits`` are the other attributes of `Overload`, by name."""
     id_, _, types_ = signature.partition(": ")
     arguments, _, result = types_.rpartition("->")
     texts = _split(arguments)

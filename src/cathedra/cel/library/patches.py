@@ -45,7 +45,7 @@ _OPERATION_FIELDS: Final[Mapping[str, Type]] = {**dict.fromkeys(_TEXTS, types.ST
 
 
 def field_types(name: str) -> Mapping[str, Type] | None:
-    """The fields of the patch type of that name; None if it is none."""
+    """Return the fields of the patch type of that name; None if it is none."""
     if name == JSON_PATCH:
         return _OPERATION_FIELDS
     return _ANY_FIELD if name == OBJECT or name.startswith(f"{OBJECT}.") else None
@@ -65,7 +65,7 @@ class ObjectValue(Opaque):
         return bool(self.type_name == other.type_name and equal(self.fields, other.fields) is True)
 
     def misnamed(self) -> str:
-        """The types within that are not named by the path to them, one line each."""
+        """Return the types within that are not named by the path to them, one line each."""
         return "\n".join(_misnamed(self))
 
     def plain(self) -> CELValue:
@@ -178,7 +178,7 @@ class _Conversion:
 
 
 def build(name: str, fields: Mapping[str, CELValue]) -> CELValue:
-    """The value of a literal of a patch type; None if it is of another type."""
+    """Return the value of a literal of a patch type; None if it is of another type."""
     if name == JSON_PATCH:
         for text in _TEXTS:
             if not isinstance(fields.get(text, ""), str):
@@ -188,7 +188,7 @@ def build(name: str, fields: Mapping[str, CELValue]) -> CELValue:
 
 
 def escape_key(key: str) -> str:
-    """A key as a part of a path in a JSON patch: ``a/b`` is written ``a~1b``."""
+    """Return a key as a part of a path in a JSON patch: ``a/b`` is written ``a~1b``."""
     return key.replace("~", "~0").replace("/", "~1")
 
 

@@ -19,7 +19,7 @@ _MOST_MATCHES: Final = 1 << 19
 
 
 def compile_pattern(pattern: str) -> CELValue:
-    """The compiled pattern, or a `Failure` worded as Go's regexp does."""
+    """Return the compiled pattern, or a `Failure` worded as Go's regexp does."""
     return _remembered(pattern) if len(pattern) <= _LONGEST_REMEMBERED else _compile(pattern)
 
 

@@ -107,7 +107,7 @@ _RECEIVERS: Final = (str, Timestamp, Duration)
 
 
 def call(function: str, overload: Overload | None, args: Sequence[CELValue]) -> CELValue:
-    """The result of a call, or a failure; without ``overload`` the values decide."""
+    """Return the result of a call, or a failure; without ``overload`` the values decide."""
     candidates = OVERLOADS.get(function, ())
     if function in _SINGLE:
         kinds = _SINGLE[function]

@@ -59,7 +59,7 @@ def parse_duration(text: str) -> Duration | None:
 
 
 def duration_text(duration: Duration) -> str:
-    """Seconds with the shortest fraction: ``90s``, ``1.5s``."""
+    """Return the seconds with the shortest fraction: ``90s``, ``1.5s``."""
     nanos = abs(duration.nanos)
     whole, rest = divmod(nanos, 10**9)
     fraction = f"{rest:09d}".rstrip("0")

@@ -36,7 +36,7 @@ class URL(Opaque):
         return str(self) == str(other)
 
     def hostname(self) -> str:
-        """The host without its port and brackets."""
+        """Return the host without its port and brackets."""
         host = self.host
         if host.startswith("[") and "]" in host:
             return host[1 : host.index("]")]
@@ -44,7 +44,7 @@ class URL(Opaque):
         return name if colon and _digits(port) else host
 
     def port(self) -> str:
-        """The port, if the host names one."""
+        """Return the port, if the host names one."""
         host = self.host
         rest = host[host.rindex("]") + 1 :] if "]" in host else host
         _, colon, port = rest.rpartition(":")

@@ -20,7 +20,7 @@ _ESCAPE: Final = re.compile(
 
 
 def parse_int(text: str) -> int:
-    """A signed 64-bit integer, decimal or hexadecimal."""
+    """Return a signed 64-bit integer, decimal or hexadecimal."""
     value = int(text, 16) if "0x" in text else _decimal(text)
     if not MIN_INT <= value <= MAX_INT:
         raise LiteralError("invalid int literal")
@@ -28,7 +28,7 @@ def parse_int(text: str) -> int:
 
 
 def parse_uint(text: str) -> UInt:
-    """An unsigned 64-bit integer; ``text`` includes its final u."""
+    """Return an unsigned 64-bit integer; ``text`` includes its final u."""
     value = int(text[:-1], 16) if text.startswith("0x") else _decimal(text[:-1])
     if value > MAX_UINT:
         raise LiteralError("invalid uint literal")
@@ -44,7 +44,7 @@ def _decimal(text: str) -> int:
 
 
 def parse_double(text: str) -> float:
-    """A 64-bit floating-point number; one that is too large is refused."""
+    """Return a 64-bit floating-point number; one that is too large is refused."""
     value = float(text)
     if math.isinf(value):
         raise LiteralError("invalid double literal")
@@ -52,7 +52,7 @@ def parse_double(text: str) -> float:
 
 
 def parse_string(text: str) -> str:
-    """The value of a string token."""
+    """Return the value of a string token."""
     body, raw = _body(text)
     if raw or "\\" not in body:
         return body
@@ -71,7 +71,7 @@ def _rune(match: re.Match[str]) -> str:
 
 
 def parse_bytes(text: str) -> bytes:
-    """The value of a bytes token; escapes name bytes, everything else is UTF-8."""
+    """Return the value of a bytes token; escapes name bytes, everything else is UTF-8."""
     body, raw = _body(text[1:])
     if raw or "\\" not in body:
         return body.encode("utf-8", "surrogatepass")

@@ -75,7 +75,7 @@ class Builder:
         return Comprehension(self.next_id(), self.offset, macro, over, fold)
 
     def copy(self, node: Expr) -> Expr:
-        """The same tree with fresh ids.
+        """Return the same tree with fresh ids.
 
         Raises:
             MacroError: copies of copies have become too many; Kubernetes has no such limit, and runs out of memory.

@@ -59,7 +59,7 @@ class Invalid(Exception):
 
 
 def parse(source: str, macros: MacroTable) -> Expr:
-    """The tree of ``source``.
+    """Return the tree of ``source``.
 
     Raises:
         Invalid: it is not correct, or nested too deeply.
@@ -79,7 +79,7 @@ def parse(source: str, macros: MacroTable) -> Expr:
 
 
 def balance(build: Builder, function: str, terms: list[Expr], offsets: list[int]) -> Expr:
-    """A chain of ``&&`` or ``||`` as a tree of little depth."""
+    """Return a chain of ``&&`` or ``||`` as a tree of little depth."""
     if len(terms) == 1:
         return terms[0]
 
@@ -527,7 +527,7 @@ _CLOSING: Final[dict[str, Callable[[_Parser, _Level, Expr], Expr | None]]] = {
 
 
 def literal_value(token: Token, sign: str) -> CELValue:
-    """The value of a literal's token.
+    """Return the value of a literal's token.
 
     Raises:
         LiteralError: out of range, or an escape that names no character.

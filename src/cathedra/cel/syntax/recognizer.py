@@ -115,7 +115,7 @@ class Recognizer:
         self.last_states: set[str] = set()
 
     def read(self) -> Context:
-        """The tree.
+        """Return the tree.
 
         Raises:
             Stopped: nested too deeply, or too many mistakes.

@@ -47,7 +47,7 @@ _token: Final = partial(tuple.__new__, Token)
 
 
 def scan(source: str, start: int = 0) -> tuple[list[Token], int]:
-    """All tokens from ``start`` up to the end, or up to the first place that starts none.
+    """Return all tokens from ``start`` up to the end, or up to the first place that starts none.
 
     Returns the tokens (with a final EOF if the end was reached) and the offset that was reached.
     """

@@ -30,7 +30,7 @@ class Expr:
         self.depth = 0
 
     def children(self) -> tuple[Expr, ...]:
-        """The nodes directly below, in order of their evaluation."""
+        """Return the nodes directly below, in order of their evaluation."""
         return ()
 
 

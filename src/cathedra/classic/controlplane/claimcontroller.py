@@ -23,7 +23,7 @@ class RequestingRelease(ClaimRelease):
     """Deallocates the scheduler's allocations, and requests deallocation of those of controllers."""
 
     def unused(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaimStatus:
-        """The status of a claim whose last consumer is gone."""
+        """Return the status of a claim whose last consumer is gone."""
         if allocated_by(status.allocation):
             return replace(status, deallocation_requested=True)
         return super().unused(claim, status)

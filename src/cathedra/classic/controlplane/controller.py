@@ -59,7 +59,7 @@ class ControlPlaneController(NegotiatingController[ControlledClaim, ControllerAl
         self._classes = self._informers.of(DEVICECLASSES)
 
     async def wanted(self, pod: Pod, claim: ControlledClaim) -> ControllerAllocation | None:
-        """The claim with its classes, if it names this controller."""
+        """Return the claim with its classes, if it names this controller."""
         if claim.spec.controller != self.name:
             return None
         classes: dict[str, resource.DeviceClass] = {}
@@ -74,13 +74,13 @@ class ControlPlaneController(NegotiatingController[ControlledClaim, ControllerAl
         return ControllerAllocation(claim, classes)
 
     def allocated(self, wanted: ControllerAllocation) -> ControlledClaim:
-        """The claim with its allocation, in the controller's name."""
+        """Return the claim with its allocation, in the controller's name."""
         allocation = replace(reshape(wanted.allocation, ControlledAllocation), controller=self.name)
         claim = wanted.claim
         return replace(claim, status=replace(claim.status, allocation=allocation))
 
     def emptied(self, claim: ControlledClaim) -> ControlledClaim:
-        """The claim without allocation."""
+        """Return the claim without allocation."""
         return replace(claim, status=replace(claim.status, allocation=None, deallocation_requested=False))
 
 

@@ -40,7 +40,7 @@ from cathedra.releases import FeatureGates
 
 
 def control_plane_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
-    """The kinds of the group; PodSchedulingContext is among them whether or not anything negotiates."""
+    """Return the kinds of the group; PodSchedulingContext is among them whether or not anything negotiates."""
     to_claim, from_claim = claim_to_hub, claim_from_hub
     to_template, from_template = template_to_hub, template_from_hub
     to_class, from_class = class_to_hub, class_from_hub
@@ -91,7 +91,7 @@ class ControlledClassStrategy(ClassStrategy):
         return super().prepare_create(obj if context.gates[GATE] else _without_nodes(obj), context)
 
     def validate_create(self, obj: resource.DeviceClass, context: RequestContext) -> ErrorList:
-        """All rules of a class."""
+        """Check all rules of a class."""
         errors = super().validate_create(obj, context)
         _validate_nodes(errors, obj)
         return errors
@@ -106,7 +106,7 @@ class ControlledClassStrategy(ClassStrategy):
     def validate_update(
         self, new: resource.DeviceClass, old: resource.DeviceClass, context: RequestContext
     ) -> ErrorList:
-        """All rules of a class; unchanged lists count as stored."""
+        """Check all rules of a class; unchanged lists count as stored."""
         errors = super().validate_update(new, old, context)
         _validate_nodes(errors, new)
         return errors
@@ -188,7 +188,7 @@ def class_from_hub(device_class: ControlledClass) -> v1alpha3.DeviceClass:
 
 
 def context_to_hub(context: v1alpha3.PodSchedulingContext) -> v1alpha2.PodSchedulingContext:
-    """The same object: v1alpha2 and v1alpha3 do not differ here."""
+    """Return the same object: v1alpha2 and v1alpha3 do not differ here."""
     return reshape(context, v1alpha2.PodSchedulingContext)
 
 
@@ -215,7 +215,7 @@ class ControlledClaimStrategy(ClaimStrategy):
         return prepared if context.gates[GATE] else _without_controller(prepared)
 
     def validate_create(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
-        """All rules of a new claim."""
+        """Check all rules of a new claim."""
         errors = super().validate_create(obj, context)
         _validate_controller(errors, _SPEC, controller_of(obj))
         return errors
@@ -269,7 +269,7 @@ class ControlledTemplateStrategy(TemplateStrategy):
     """A template; the controller that it names is never dropped."""
 
     def validate_create(self, obj: resource.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
-        """All rules of a new template."""
+        """Check all rules of a new template."""
         errors = super().validate_create(obj, context)
         _validate_controller(errors, _SPEC.child("spec"), getattr(obj.spec.spec, "controller", ""))
         return errors
@@ -302,7 +302,7 @@ def _without_admin_access(status: resource.ResourceClaimStatus) -> resource.Reso
 
 
 def controlled_claim_state(claim: resource.ResourceClaim) -> str:
-    """The claim's state in words; one that its controller is to take back is «deallocating»."""
+    """Return the claim's state in words; one that its controller is to take back is «deallocating»."""
     state = claim_state(claim)
     leaving = claim.metadata.deletion_timestamp is not None or deallocation_requested(claim)
     if claim.status.allocation is None or claim.status.reserved_for or not leaving:
@@ -311,7 +311,7 @@ def controlled_claim_state(claim: resource.ResourceClaim) -> str:
 
 
 def controlled_claim_cells(claim: resource.ResourceClaim, now: float) -> list[Any]:
-    """Cells of a ResourceClaim."""
+    """Return the cells of a ResourceClaim."""
     return [claim.metadata.name, controlled_claim_state(claim), age(claim.metadata.creation_timestamp, now)]
 
 
@@ -385,12 +385,12 @@ class ControlledClass(resource.DeviceClass, frozen=True, rename={"api_version": 
 
 
 def controller_of(claim: resource.ResourceClaim) -> str:
-    """The driver whose controller allocates the claim; "" if the scheduler does."""
+    """Return the driver whose controller allocates the claim; "" if the scheduler does."""
     return claim.spec.controller if isinstance(claim.spec, ControlledClaimSpec) else ""
 
 
 def allocated_by(allocation: resource.AllocationResult | None) -> str:
-    """The driver whose controller allocated; "" if that was the scheduler, or nothing is allocated."""
+    """Return the driver whose controller allocated; "" if that was the scheduler, or nothing is allocated."""
     return allocation.controller if isinstance(allocation, ControlledAllocation) else ""
 
 

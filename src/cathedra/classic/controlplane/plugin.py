@@ -77,7 +77,7 @@ class ControllerClaims(Negotiating[ControlledClaim]):
         return (context_registration(self._find, CONTROL_PLANE_RELEASE),)
 
     def claims_of(self, pod: Pod) -> list[PodClaim[ControlledClaim]]:
-        """The pod's claims that name a controller."""
+        """Return the pod's claims that name a controller."""
         return [claim for claim in pod_claims(pod, self._find, CONTROL_PLANE_RELEASE) if controller_of(claim.claim)]
 
     def _find(self, namespace: str, name: str) -> ControlledClaim | None:
@@ -183,7 +183,7 @@ class ControlPlaneResources(
         return self._cycle(state) is None and self._has_own(state) and self._devices.refuses_all(state, pod)
 
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
-        """The allocator's answers for many nodes at once, where it alone decides."""
+        """Return the allocator's answers for many nodes at once, where it alone decides."""
         # With negotiated claims each node needs the answers of drivers too, so the batch cannot decide alone.
         if self._cycle(state) is not None or not self._has_own(state):
             return NO_BATCH_RESULT
@@ -261,7 +261,7 @@ def _without(pod: PodInfo, entries: set[str]) -> PodInfo:
 
 
 def control_plane_plugin(context: PluginContext, configuration: ProfileConfiguration) -> ControlPlaneResources:
-    """The plugin of a scheduler of 1.31."""
+    """Return the plugin of a scheduler of 1.31."""
     devices = device_plugin(context, configuration)
     informers, gates = context.informers, context.gates
     negotiates = gates["DRAControlPlaneController"]

@@ -58,7 +58,7 @@ class ControlPlaneTestDriver(ControllerDriver):
         return _only_node(allocation) if self._resources.node_local else ""
 
     def statistics(self) -> dict[str, int]:
-        """Claims that are allocated, by node; "" counts those of the cluster."""
+        """Return claims that are allocated, by node; "" counts those of the cluster."""
         return self._allocated.statistics()
 
     async def allocate(self, claims: Sequence[ControllerAllocation], selected_node: str) -> None:

@@ -31,7 +31,7 @@ Versions = tuple[VersionDefinition, ...]
 
 
 def classic_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
-    """The kinds of the group in the release: v1alpha1 in 1.26, v1alpha2 from 1.27 to 1.30."""
+    """Return the kinds of the group in the release: v1alpha1 in 1.26, v1alpha2 from 1.27 to 1.30."""
     first = gates.has(classic.V1ALPHA1)
     names = _V1ALPHA1 if first else _V1ALPHA2
     structured: tuple[AnyDefinition, ...] = ()
@@ -71,7 +71,7 @@ def classic_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
 
 
 def context_definition(versions: Versions, kind: str = "PodSchedulingContext") -> AnyDefinition:
-    """The negotiation about a pod, under the name that a release gives it."""
+    """Return the negotiation about a pod, under the name that a release gives it."""
     return classic_kind(
         v1alpha2.PodSchedulingContext,
         versions,
@@ -126,7 +126,7 @@ K = TypeVar("K", bound=KubeStruct)
 
 
 def claim_to_hub(claim: v1alpha1.ResourceClaim) -> v1alpha2.ResourceClaim:
-    """The same claim; its handle becomes the handle of the driver that the status names."""
+    """Return the same claim; its handle becomes the handle of the driver that the status names."""
     status = claim.status
     allocation: v1alpha2.AllocationResult | None = None
     if status.allocation is not None:
@@ -147,7 +147,7 @@ def claim_to_hub(claim: v1alpha1.ResourceClaim) -> v1alpha2.ResourceClaim:
 
 
 def claim_from_hub(claim: v1alpha2.ResourceClaim) -> v1alpha1.ResourceClaim:
-    """The same claim with one handle; v1alpha1 never had more."""
+    """Return the same claim with one handle; v1alpha1 never had more."""
     status = claim.status
     allocation: v1alpha1.AllocationResult | None = None
     if status.allocation is not None:
@@ -188,12 +188,12 @@ def class_from_hub(resource_class: v1alpha2.ResourceClass) -> v1alpha1.ResourceC
 
 
 def context_to_hub(scheduling: v1alpha1.PodScheduling) -> v1alpha2.PodSchedulingContext:
-    """The same object under its later name."""
+    """Return the same object under its later name."""
     return _renamed(scheduling, v1alpha2.PodSchedulingContext)
 
 
 def context_from_hub(context: v1alpha2.PodSchedulingContext) -> v1alpha1.PodScheduling:
-    """The same object under its earlier name."""
+    """Return the same object under its earlier name."""
     return _renamed(context, v1alpha1.PodScheduling)
 
 
@@ -234,7 +234,7 @@ CONTEXT_COLUMNS: Final = (NAME, Column("SelectedNode", description="The node on 
 
 
 def claim_state(claim: v1alpha2.ResourceClaim) -> str:
-    """The claim's state in words, joined by commas: «allocated,reserved»."""
+    """Return the claim's state in words, joined by commas: «allocated,reserved»."""
     deleted = claim.metadata.deletion_timestamp is not None
     states = ["deleted"] if deleted else []
     if claim.status.allocation is None:
@@ -248,13 +248,13 @@ def claim_state(claim: v1alpha2.ResourceClaim) -> str:
 
 
 def class_cells(resource_class: v1alpha2.ResourceClass, now: float) -> list[Any]:
-    """Cells of a ResourceClass."""
+    """Return the cells of a ResourceClass."""
     metadata = resource_class.metadata
     return [metadata.name, resource_class.driver_name, age(metadata.creation_timestamp, now)]
 
 
 def claim_cells(claim: v1alpha2.ResourceClaim, now: float) -> list[Any]:
-    """Cells of a ResourceClaim."""
+    """Return the cells of a ResourceClaim."""
     return [
         claim.metadata.name,
         claim.spec.resource_class_name,
@@ -265,13 +265,13 @@ def claim_cells(claim: v1alpha2.ResourceClaim, now: float) -> list[Any]:
 
 
 def template_cells(template: v1alpha2.ResourceClaimTemplate, now: float) -> list[Any]:
-    """Cells of a ResourceClaimTemplate."""
+    """Return the cells of a ResourceClaimTemplate."""
     metadata, spec = template.metadata, template.spec.spec
     return [metadata.name, spec.resource_class_name, spec.allocation_mode, age(metadata.creation_timestamp, now)]
 
 
 def context_cells(context: v1alpha2.PodSchedulingContext, now: float) -> list[Any]:
-    """Cells of a PodScheduling or PodSchedulingContext."""
+    """Return the cells of a PodScheduling or PodSchedulingContext."""
     metadata = context.metadata
     return [metadata.name, context.spec.selected_node, age(metadata.creation_timestamp, now)]
 
@@ -297,7 +297,7 @@ class ClassicClaimStrategy(Strategy[v1alpha2.ResourceClaim]):
         return replace(obj, status=v1alpha2.ResourceClaimStatus())
 
     def validate_create(self, obj: v1alpha2.ResourceClaim, context: RequestContext) -> ErrorList:
-        """All rules of a new claim."""
+        """Check all rules of a new claim."""
         return validation.validate_claim(obj)
 
     def prepare_update(
@@ -309,7 +309,7 @@ class ClassicClaimStrategy(Strategy[v1alpha2.ResourceClaim]):
     def validate_update(
         self, new: v1alpha2.ResourceClaim, old: v1alpha2.ResourceClaim, context: RequestContext
     ) -> ErrorList:
-        """The spec is immutable."""
+        """Refuse a changed spec."""
         return validation.validate_claim_update(new, old)
 
 
@@ -331,7 +331,7 @@ class ClassicClaimStatusStrategy(StatusStrategy[v1alpha2.ResourceClaim]):
     def validate_update(
         self, new: v1alpha2.ResourceClaim, old: v1alpha2.ResourceClaim, context: RequestContext
     ) -> ErrorList:
-        """All rules of a status."""
+        """Check all rules of a status."""
         return validation.validate_claim_status(new, old, context)
 
 
@@ -345,13 +345,13 @@ class ClassicTemplateStrategy(Strategy[v1alpha2.ResourceClaimTemplate]):
         return replace(obj, spec=replace(obj.spec, spec=_defaulted(obj.spec.spec)))
 
     def validate_create(self, obj: v1alpha2.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
-        """All rules of a new template."""
+        """Check all rules of a new template."""
         return validation.validate_template(obj)
 
     def validate_update(
         self, new: v1alpha2.ResourceClaimTemplate, old: v1alpha2.ResourceClaimTemplate, context: RequestContext
     ) -> ErrorList:
-        """The spec is immutable."""
+        """Refuse a changed spec."""
         return validation.validate_template_update(new, old)
 
 
@@ -359,7 +359,7 @@ class ClassicClassStrategy(Strategy[v1alpha2.ResourceClass]):
     """A class, freely changeable."""
 
     def validate_create(self, obj: v1alpha2.ResourceClass, context: RequestContext) -> ErrorList:
-        """All rules of a class."""
+        """Check all rules of a class."""
         return validation.validate_class(obj)
 
     def validate_update(
@@ -379,7 +379,7 @@ class ContextStrategy(Strategy[v1alpha2.PodSchedulingContext]):
         return replace(obj, status=v1alpha2.PodSchedulingContextStatus())
 
     def validate_create(self, obj: v1alpha2.PodSchedulingContext, context: RequestContext) -> ErrorList:
-        """All rules of a new one."""
+        """Check all rules of a new one."""
         return validation.validate_context(obj)
 
     def prepare_update(
@@ -410,5 +410,5 @@ class ContextStatusStrategy(StatusStrategy[v1alpha2.PodSchedulingContext]):
     def validate_update(
         self, new: v1alpha2.PodSchedulingContext, old: v1alpha2.PodSchedulingContext, context: RequestContext
     ) -> ErrorList:
-        """All rules of the status."""
+        """Check all rules of the status."""
         return validation.validate_context_status(new)

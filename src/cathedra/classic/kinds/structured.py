@@ -35,7 +35,7 @@ class NamedResourcesSliceStrategy(Strategy[v1alpha2.ResourceSlice]):
     """A slice: the devices of a driver on a node; driver and node never change."""
 
     def validate_create(self, obj: v1alpha2.ResourceSlice, context: RequestContext) -> ErrorList:
-        """All rules of a new slice."""
+        """Check all rules of a new slice."""
         errors = ErrorList()
         if obj.node_name:
             check(errors, FieldPath("nodeName"), obj.node_name, formats.dns_subdomain)
@@ -130,7 +130,7 @@ class ClaimParametersStrategy(Strategy[v1alpha2.ResourceClaimParameters]):
     """Requests of a claim to drivers. Unchanged requests are accepted."""
 
     def validate_create(self, obj: v1alpha2.ResourceClaimParameters, context: RequestContext) -> ErrorList:
-        """All rules of new parameters."""
+        """Check all rules of new parameters."""
         return self._validate(obj, stored=False)
 
     def validate_update(
@@ -163,7 +163,7 @@ class ClassParametersStrategy(Strategy[v1alpha2.ResourceClassParameters]):
     """Conditions of a class on instances, and its parameters for drivers."""
 
     def validate_create(self, obj: v1alpha2.ResourceClassParameters, context: RequestContext) -> ErrorList:
-        """All rules of new parameters."""
+        """Check all rules of new parameters."""
         errors = ErrorList()
         _generated_from(errors, obj.generated_from)
         seen: set[str] = set()

@@ -45,7 +45,7 @@ A = TypeVar("A")
 
 
 def services_of(gates: FeatureGates) -> tuple[str, ...]:
-    """The services that a kubelet of the release calls, in the order in which it tries them."""
+    """Return the services that a kubelet of the release calls, in the order in which it tries them."""
     if gates.has(classic.SERVICE_V1ALPHA3):
         return ("v1alpha3", "v1alpha2")
     return ("v1alpha2",) if gates.has(classic.SERVICE_V1ALPHA2) else ("v1alpha1",)
@@ -300,7 +300,7 @@ class Handle:
     """In 1.30, where the scheduler allocated instead of the driver's controller."""
 
     def structured_messages(self) -> list[Any]:
-        """The structured handle as the protocol has it: none or one."""
+        """Return the structured handle as the protocol has it: none or one."""
         handle = self.structured
         if handle is None:
             return []
@@ -354,7 +354,7 @@ class UnsupportedVersions(ValueError):
 
 
 def highest_version(offered: Sequence[str]) -> Version:
-    """The highest version below 2.
+    """Return the highest version below 2.
 
     Raises:
         UnsupportedVersions: there is none, or it is below 1.

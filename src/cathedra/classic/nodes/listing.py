@@ -39,7 +39,7 @@ Listen = Callable[[], AsyncGenerator[bytes]]
 
 
 def encode_listing(models: Sequence[Model]) -> bytes:
-    """The message with which a driver lists its resources."""
+    """Return the message with which a driver lists its resources."""
     parts = (encode_message(v1alpha2.ResourceModel(named_resources=model)) for model in models)
     return b"".join(_RESOURCES + delimited(part) for part in parts)
 

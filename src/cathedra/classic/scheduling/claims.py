@@ -67,7 +67,7 @@ class PodClaim(Generic[C]):
 
 
 def pod_claims(pod: Pod, find: FindClaim[C], release: str) -> list[PodClaim[C]]:
-    """The pod's claims in the order of its spec.
+    """Return the pod's claims in the order of its spec.
 
     Raises:
         Unresolved: at the first entry that has no usable claim, in the words of the ``release``.

@@ -113,7 +113,7 @@ class Negotiating(
 
     @abstractmethod
     def claims_of(self, pod: Pod) -> list[PodClaim[C]]:
-        """The pod's claims that this plugin sees to, in the order of its spec.
+        """Return the pod's claims that this plugin sees to, in the order of its spec.
 
         Raises:
             Unresolved: at the first entry that has no usable claim.
@@ -447,7 +447,7 @@ class Negotiation:
         return self._potential is not None
 
     def answer(self, entry: str) -> frozenset[str] | None:
-        """The nodes that the driver of an entry's claim excludes; None: it has not answered."""
+        """Return the nodes that the driver of an entry's claim excludes; None: it has not answered."""
         claims = self._context.status.resource_claims if self._context is not None else ()
         return next((frozenset(claim.unsuitable_nodes) for claim in claims if claim.name == entry), None)
 

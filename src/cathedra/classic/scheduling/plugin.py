@@ -84,7 +84,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
         return None
 
     def claims_of(self, pod: Pod) -> list[PodClaim[ResourceClaim]]:
-        """All claims of the pod."""
+        """Return all claims of the pod."""
         return pod_claims(pod, self._claims.store.get, self._gates.release)
 
     def allocatable(self, claim: PodClaim[ResourceClaim]) -> Status | None:
@@ -146,7 +146,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
 
 
 def negotiating_plugin(context: PluginContext, configuration: ProfileConfiguration) -> NegotiatedResources:
-    """The plugin of a scheduler from 1.26 to 1.30."""
+    """Return the plugin of a scheduler from 1.26 to 1.30."""
     return NegotiatedResources(context.client, context.informers, random=context.random, gates=context.gates)
 
 
@@ -171,7 +171,7 @@ class StructuredClaims:
         self._claims.add_handler(self._seen, lambda _, claim: self._seen(claim), self._gone)
 
     def informers(self) -> Iterable[tuple[Informer[Any], EventResource]]:
-        """The informers, and the names of their changes."""
+        """Yield the informers, and the names of their changes."""
         yield self._slices, EventResource.RESOURCE_SLICE
         yield self._class_parameters, EventResource.RESOURCE_CLASS_PARAMETERS
         yield self._claim_parameters, EventResource.RESOURCE_CLAIM_PARAMETERS

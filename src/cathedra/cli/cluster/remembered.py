@@ -72,7 +72,7 @@ def wanted_cluster(arguments: argparse.Namespace) -> WantedCluster:
 
 
 def remembered_gates(data: DataDir) -> FeatureGates:
-    """The gates of the cluster that was last started on ``data``; the newest release's where none is remembered.
+    """Return the gates of the cluster that was last started on ``data``; the newest release's where none is remembered.
 
     Raises:
         InvalidOption: the file that remembers it is wrong.
@@ -94,7 +94,7 @@ def _kept(data: DataDir) -> Description | None:
 
 
 def field_name(option: CommandOption) -> str:
-    """The option's name in a file: ``--gpu-memory`` is ``gpuMemory``."""
+    """Return the option's name in a file: ``--gpu-memory`` is ``gpuMemory``."""
     first, *rest = option.name.removeprefix("--").split("-")
     return first + "".join(word.capitalize() for word in rest)
 

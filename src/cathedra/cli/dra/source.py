@@ -126,7 +126,7 @@ def add_namespace(parser: argparse.ArgumentParser, purpose: str) -> None:
 
 
 def namespace_of(arguments: argparse.Namespace) -> str:
-    """The namespace that is meant: the one that is given, else that of the context, else ``default``."""
+    """Return the namespace that is meant: the one that is given, else that of the context, else ``default``."""
     given: str = arguments.namespace
     if given:
         return given

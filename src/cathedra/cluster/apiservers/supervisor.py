@@ -209,8 +209,9 @@ async def several_servers(
     say: Callable[[str], None],
     usage: Usage,
 ) -> AsyncIterator[APIServer]:
-    """The server that ``open_first`` opens, and ``config.apiserver_count - 1`` more on its port. The first one serves
-    alone until the others are ready. ``usage`` returns what the pods of a simulated node use; only this process knows.
+    """Yield the server that ``open_first`` opens, and ``config.apiserver_count - 1`` more on its port. The first one
+    serves alone until the others are ready. ``usage`` returns what the pods of a simulated node use; only this process
+    knows.
 
     Raises:
         ExceptionGroup: `ChildEnded`, a child ended before all were ready.

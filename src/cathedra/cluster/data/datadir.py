@@ -162,7 +162,7 @@ class DataDir:
             )
 
     def holder(self) -> int | None:
-        """The pid of the process that holds the directory, or None if none does."""
+        """Return the pid of the process that holds the directory, or None if none does."""
         try:
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
@@ -202,12 +202,12 @@ def short_root(data_dir: Path, environment: Mapping[str, str] | None = None) -> 
 
 
 def socket_of(data_dir: Path) -> Path:
-    """The API server's socket for processes of the same cluster."""
+    """Return the API server's socket for processes of the same cluster."""
     return short_root(data_dir) / SOCKET
 
 
 def changes_of(data_dir: Path) -> Path:
-    """The socket at which a running cluster takes changes."""
+    """Return the socket at which a running cluster takes changes."""
     return short_root(data_dir) / CHANGES
 
 

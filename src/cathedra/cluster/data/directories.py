@@ -59,7 +59,7 @@ def own_context(name: str, data_dir: Path) -> str:
 
 
 def directory_of(name: str, environment: Mapping[str, str] | None = None) -> Path:
-    """The data directory of the cluster of that name; it need not exist.
+    """Return the data directory of the cluster of that name; it need not exist.
 
     Raises:
         InvalidOption: no cluster may be called so.
@@ -259,7 +259,7 @@ def check_name(name: str) -> str:
 
 
 def read_description(path: Path) -> Description:
-    """The description in a file.
+    """Return the description in a file.
 
     Raises:
         InvalidOption: the file cannot be read, is of another version, or describes no cluster.

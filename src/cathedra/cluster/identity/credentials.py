@@ -55,7 +55,7 @@ class Part:
 
 
 def parse_part(text: str) -> Part:
-    """The part that a text means.
+    """Return the part that a text means.
 
     Raises:
         InvalidOption: it means none.
@@ -82,7 +82,7 @@ def parse_part(text: str) -> Part:
 
 
 def administrator_of(data: DataDir) -> Target:
-    """The administrator's target, where the cluster's server is.
+    """Return the administrator's target, where the cluster's server is.
 
     Raises:
         InvalidOption: no API server has been started on the data directory yet.

@@ -43,17 +43,17 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 
 def node_user(node: str) -> UserInfo:
-    """The user that a node's agent is."""
+    """Return the user that a node's agent is."""
     return UserInfo(f"system:node:{node}", ("system:nodes",))
 
 
 def controller_user(account: str) -> UserInfo:
-    """The user that a controller is: a service account of its own."""
+    """Return the user that a controller is: a service account of its own."""
     return service_account_user(SYSTEM, account, "")
 
 
 def driver_user(driver: str, node: str) -> UserInfo:
-    """The user that a driver's instance on a node is, as if it had the token of a pod there."""
+    """Return the user that a driver's instance on a node is, as if it had the token of a pod there."""
     return service_account_user(SYSTEM, driver, "", {NODE_NAME_EXTRA: (node,)})
 
 
@@ -264,7 +264,7 @@ _READ: Final = ("get", "list", "watch")
 
 
 def controller_account(driver: str) -> str:
-    """The service account of the driver's controller."""
+    """Return the service account of the driver's controller."""
     return f"{driver}-controller"
 
 

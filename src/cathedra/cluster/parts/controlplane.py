@@ -67,7 +67,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
         return self.generation.has_example_driver and self.served.has_devices
 
     def client_of(self, user: UserInfo) -> Client:
-        """The API as a user."""
+        """Return the API as a user."""
         return self.generation.client(self.plain_client(user))
 
     def node_root(self, name: str) -> Path:

@@ -64,7 +64,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def client_of_any_release(client: Client) -> Client:
-    """A client that sees claims and classes of either generation as rooms of today read them."""
+    """Return a client that sees claims and classes of either generation as rooms of today read them."""
     # start-up time: for those who do not know the release
     from cathedra.classic.resources import classic_client
 
@@ -72,7 +72,7 @@ def client_of_any_release(client: Client) -> Client:
 
 
 def generation_of(gates: FeatureGates) -> Generation:
-    """The generation of a release."""
+    """Return the generation of a release."""
     if not gates.has(classic.DRIVERS_ALLOCATE):
         return Generation()
     if not gates.has(classic.RESOURCE_CLASSES):

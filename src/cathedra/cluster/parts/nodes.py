@@ -104,7 +104,7 @@ def driver_for(config: DriverConfig, gates: FeatureGates) -> ExampleDriver:
 
 
 def profiled_drivers(profile: HardwareProfile, gates: FeatureGates) -> tuple[Driver, ...]:
-    """A driver for each of those that a profile's devices are of."""
+    """Return a driver for each of those that a profile's devices are of."""
     versions = _metadata_versions(gates)
     made = (ProfiledDriver(profile, name, metadata_versions=versions) for name in profile.drivers)
     return tuple(_of_release(driver, gates) for driver in made)
@@ -160,7 +160,7 @@ class InProcessHealth:
         self._pool_of = pool_of
 
     async def watch_health(self) -> AsyncIterator[tuple[ReportedHealth, ...]]:
-        """Every device at each change.
+        """Yield every device at each change.
 
         Nothing is repeated in between, so that thousands of idle nodes cost nothing: within one process no report gets
         lost, and each is good until the next. While the driver has nothing to report from, its devices are unknown.
@@ -315,7 +315,7 @@ TAINT: Final = "simulated.cathedra.dev/dead"
 
 
 def fails(faults: Iterable[NodeFault], number: int) -> frozenset[str]:
-    """The ways in which the node of that number (from 0) fails; a share is spread evenly, the first has all."""
+    """Return the ways in which the node of that number (from 0) fails; a share is spread evenly, the first has all."""
     return frozenset(
         fault.profile for fault in faults if math.ceil((number + 1) * fault.share) > math.ceil(number * fault.share)
     )

@@ -48,7 +48,7 @@ def configure_logging(level: str, style: Literal["text", "json"], stream: IO[str
 
 
 def part_of(logger: str) -> str:
-    """The part that a logger belongs to, with its node: ``scheduler``, ``node/node-0``, ``aiohttp``."""
+    """Return the part that a logger belongs to, with its node: ``scheduler``, ``node/node-0``, ``aiohttp``."""
     package, _, rest = logger.partition(".")
     if package != "cathedra":
         return package
@@ -60,7 +60,7 @@ def part_of(logger: str) -> str:
 
 
 def lines_of(lines: Iterable[str], wanted: str) -> Iterator[str]:
-    """The lines of a part or node ("": all), each with the lines that continue it, as those of a traceback."""
+    """Yield the lines of a part or node ("": all), each with the lines that continue it, as those of a traceback."""
     chosen = not wanted
     for line in lines:
         part = _part_in(line)

@@ -47,7 +47,7 @@ def held_back() -> Iterator[None]:
 
 
 def stop_event() -> asyncio.Event:
-    """An event that SIGINT and SIGTERM set from now on; to be called on the running loop."""
+    """Return an event that SIGINT and SIGTERM set from now on; to be called on the running loop."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -39,7 +39,8 @@ class FabricConfig:
 
 
 def lease_namespace(chosen: str, environment: Mapping[str, str], account: Path = ACCOUNT_NAMESPACE) -> str:
-    """The namespace of the lease: the one chosen, else the pod's, else ``default`` (docs/spec/driver-sdk.md §15)."""
+    """Return the namespace of the lease: the one chosen, else the pod's, else ``default`` (docs/spec/driver-sdk.md
+    §15)."""
     if chosen or environment.get("POD_NAMESPACE"):
         return chosen or environment["POD_NAMESPACE"]
     try:

@@ -106,7 +106,7 @@ class Overview:
     """Problems of the whole cluster, one line each."""
 
     def of_namespace(self, namespace: str) -> Overview:
-        """The same with the claims and pods of one namespace only; "" keeps all."""
+        """Return the same with the claims and pods of one namespace only; "" keeps all."""
         if not namespace:
             return self
         return replace(
@@ -116,7 +116,7 @@ class Overview:
         )
 
     def totals(self) -> str:
-        """Everything counted, in one line."""
+        """Return everything counted, in one line."""
         ready = sum(node.ready for node in self.nodes)
         devices = Counter(row.state for row in self.devices)
         phases = Counter(row.phase for row in self.pods)
@@ -130,7 +130,7 @@ class Overview:
         return "; ".join(parts)
 
     def to_json(self) -> JSONObject:
-        """The machine-readable form, versioned."""
+        """Return the machine-readable form, versioned."""
         return {"apiVersion": "cathedra.dev/v1", "kind": "ClusterOverview"} | asdict(self)
 
 
@@ -275,7 +275,7 @@ class DeviceRow:
 
 
 def device_rows(around: Surroundings) -> Iterator[DeviceRow]:
-    """The devices of all pools, each with its state."""
+    """Yield the devices of all pools, each with its state."""
     holders: dict[DeviceKey, list[str]] = {}
     for claim in around.claims:
         for key in _held(claim):

@@ -65,7 +65,7 @@ class Surroundings:
         return Features.from_gates(self.gates, behaviour_of(self.gates.release))
 
     def allocator_view(self) -> Cluster:
-        """The same objects, for the allocator."""
+        """Return the same objects, for the allocator."""
         objects = [self.nodes, self.slices, self.classes, self.claims, self.templates, self.rules]
         return Cluster.of(objects, self.features)
 

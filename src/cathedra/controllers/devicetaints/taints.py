@@ -98,13 +98,13 @@ class DeviceTaints:
         self._tainted.pop(slice_.metadata.name, None)
 
     def rules(self) -> tuple[DeviceTaintRule, ...]:
-        """Every rule, sorted by name."""
+        """Return every rule, sorted by name."""
         if self._rules is None:
             return ()
         return tuple(sorted(self._rules.store, key=lambda rule: rule.metadata.name))
 
     def newest(self, driver: str, pool: str) -> list[ResourceSlice]:
-        """The slices of the newest generation of a pool."""
+        """Return the slices of the newest generation of a pool."""
         if self._slices is None:
             return []
         slices = self._slices.by_index(_BY_POOL, f"{driver}/{pool}")
@@ -113,7 +113,7 @@ class DeviceTaints:
         return [slice_ for slice_ in slices if slice_.spec.pool.generation == newest]
 
     def of(self, driver: str, pool: str, device: str) -> Iterator[Tainted]:
-        """The NoExecute taints of a device: rules first, then its slice."""
+        """Yield the NoExecute taints of a device: rules first, then its slice."""
         for rule in self.rules():
             if rule.spec.taint.effect == NO_EXECUTE and rule_selects(rule, driver, pool, device):
                 yield Tainted(rule.metadata.name, rule.metadata.uid, rule.spec.taint)
@@ -184,7 +184,7 @@ def claim_eviction_time(
 
 
 def earliest(times: Iterable[EvictionTime]) -> EvictionTime | None:
-    """The times of several claims as one."""
+    """Return the times of several claims as one."""
     times = tuple(times)
     if not times:
         return None

@@ -54,7 +54,7 @@ def has_finished(job: Job) -> bool:
 
 
 def interim_outcome(job: Job) -> JobOutcome | None:
-    """The outcome that was decided earlier and waits for pods to end."""
+    """Return the outcome that was decided earlier and waits for pods to end."""
     for condition in job.status.conditions:
         if condition.status != "True":
             continue
@@ -107,7 +107,7 @@ def reached_completions(job: Job, counted: Tally) -> JobOutcome | None:
 
 
 def deadline_in(job: Job, now: float) -> float | None:
-    """Seconds until the job has been active for too long, 0 from then on; None without a deadline."""
+    """Return the seconds until the job has been active for too long, 0 from then on; None without a deadline."""
     deadline, start = job.spec.active_deadline_seconds, job.status.start_time
     # A suspended job has no clock running; its start time is set anew when it resumes.
     if deadline is None or start is None or job.spec.suspend:
@@ -194,7 +194,7 @@ class Tally(msgspec.Struct, frozen=True):
 
 
 def uncounted(job: Job) -> UncountedTerminatedPods:
-    """The pods whose counting is under way."""
+    """Return the pods whose counting is under way."""
     return job.status.uncounted_terminated_pods or UncountedTerminatedPods()
 
 
@@ -349,7 +349,8 @@ def _with_indexes(job: Job, status: JobStatus, counted: Tally) -> JobStatus:
 
 
 def settled(status: JobStatus, tracked: frozenset[str]) -> JobStatus:
-    """The status with those pods counted that have lost their finalizer; ``tracked``: uids of those that have it."""
+    """Return the status with those pods counted that have lost their finalizer; ``tracked``: uids of those that have
+    it."""
     known = status.uncounted_terminated_pods or UncountedTerminatedPods()
     succeeded = tuple(uid for uid in known.succeeded if uid in tracked)
     failed = tuple(uid for uid in known.failed if uid in tracked)
@@ -362,7 +363,8 @@ def settled(status: JobStatus, tracked: frozenset[str]) -> JobStatus:
 
 
 def parse_indexes(text: str, completions: int) -> frozenset[int]:
-    """The indexes that ``text`` names, as far as they are below ``completions``; malformed parts are left out."""
+    """Return the indexes that ``text`` names, as far as they are below ``completions``; malformed parts are left
+    out."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -372,7 +374,7 @@ def parse_indexes(text: str, completions: int) -> frozenset[int]:
 
 
 def format_indexes(indexes: Iterable[int]) -> str:
-    """The short form: three and more neighbours become a range, as do two (``1,2`` stays two numbers)."""
+    """Return the short form: three and more neighbours become a range, as do two (``1,2`` stays two numbers)."""
     parts: list[str] = []
     run: list[int] = []
     for index in [*sorted(set(indexes)), None]:

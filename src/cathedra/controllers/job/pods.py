@@ -41,7 +41,7 @@ def is_tracked(pod: Pod) -> bool:
 
 
 def completion_index(pod: Pod) -> int | None:
-    """The pod's completion index, None if it has none."""
+    """Return the pod's completion index, None if it has none."""
     text = pod.metadata.annotations.get(INDEX, "")
     return int(text) if text.isdigit() else None
 
@@ -104,7 +104,8 @@ def finish_time(pod: Pod, now: float) -> float:
 
 
 def new_pod(job: Job, index: int | None, replaced: Pod | None = None) -> Pod:
-    """The next pod of ``job``; with an index for indexed jobs, and the failures of that index up to ``replaced``."""
+    """Return the next pod of ``job``; with an index for indexed jobs, and the failures of that index up to
+    ``replaced``."""
     template = job.spec.template
     metadata = ObjectMeta(
         generate_name=f"{job.metadata.name}-" if index is None else f"{job.metadata.name}-{index}-",
@@ -221,7 +222,7 @@ class PodFailures(msgspec.Struct, frozen=True):
         return PodFailures(len(failures), failures[-1]) if failures else PodFailures()
 
     def pause(self, now: float) -> float:
-        """Seconds until a pod may be created again."""
+        """Return the seconds until a pod may be created again."""
         return pause_after(self.count, self.last, now)
 
 

@@ -202,7 +202,7 @@ def oldest_first(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def daemon_pod(obj: DaemonSet, node: str, digest: str) -> Pod:
-    """The daemon's pod for a node, in the version that ``digest`` names."""
+    """Return the daemon's pod for a node, in the version that ``digest`` names."""
     made = pod_from_template(obj.spec.template, obj)
     labels = {**made.metadata.labels, REVISION_HASH: digest}
     generation = obj.metadata.annotations.get(_TEMPLATE_GENERATION_ANNOTATION)
@@ -235,7 +235,7 @@ def _tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
 
 
 def target_node(pod: Pod) -> str:
-    """The node that a pod runs on, or that it is pinned to."""
+    """Return the node that a pod runs on, or that it is pinned to."""
     if pod.spec.node_name:
         return pod.spec.node_name
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
@@ -293,7 +293,8 @@ class Daemons(msgspec.Struct, frozen=True):
         return pod.metadata.labels.get(REVISION_HASH) == self.digest
 
     def pair(self, node: str) -> tuple[Pod | None, Pod | None] | None:
-        """The old and the new pod of a node; None if there are two of a kind, of which one is going to be deleted."""
+        """Return the old and the new pod of a node; None if there are two of a kind, of which one is going to be
+        deleted."""
         living = [pod for pod in self.by_node.get(node, ()) if pod.metadata.deletion_timestamp is None]
         old = [pod for pod in living if not self.is_new(pod)]
         new = [pod for pod in living if self.is_new(pod)]

@@ -185,13 +185,13 @@ class ReplicaSetController(_ReplicasController[ReplicaSet]):
                 yield from (pod for pod in pods if is_active(pod))
 
     def failure(self, reason: str, message: str, now: Time) -> ReplicaSetCondition:
-        """A replica set's condition."""
+        """Return a replica set's condition."""
         return ReplicaSetCondition(
             type="ReplicaFailure", status="True", last_transition_time=now, reason=reason, message=message
         )
 
     def more_status(self, forms: Mapping[PodForm, int]) -> dict[str, int]:
-        """Pods that are being deleted and have not ended."""
+        """Return pods that are being deleted and have not ended."""
         return {"terminating_replicas": sum(number for form, number in forms.items() if form.ending)}
 
 
@@ -205,11 +205,11 @@ class ReplicationControllerController(_ReplicasController[ReplicationController]
         super().__init__(context, REPLICATIONCONTROLLERS)
 
     def selector(self, obj: ReplicationController) -> LabelSelector:
-        """The labels that its selector consists of."""
+        """Return the labels that its selector consists of."""
         return LabelSelector(match_labels=obj.spec.selector)
 
     def failure(self, reason: str, message: str, now: Time) -> ReplicationControllerCondition:
-        """A replication controller's condition."""
+        """Return a replication controller's condition."""
         return ReplicationControllerCondition(
             type="ReplicaFailure", status="True", last_transition_time=now, reason=reason, message=message
         )

@@ -26,17 +26,17 @@ _NOT_COPIED: Final = frozenset({_LAST_APPLIED, REVISION, HISTORY, DESIRED, MAXIM
 
 
 def replicas_of(deployment: Deployment) -> int:
-    """The pods that the deployment is to have."""
+    """Return the pods that the deployment is to have."""
     return 1 if deployment.spec.replicas is None else deployment.spec.replicas
 
 
 def size_of(replica_set: ReplicaSet) -> int:
-    """The pods that the replica set is to have."""
+    """Return the pods that the replica set is to have."""
     return 1 if replica_set.spec.replicas is None else replica_set.spec.replicas
 
 
 def revision_of(replica_set: ReplicaSet) -> int:
-    """The number of its version, 0 if it has none."""
+    """Return the number of its version, 0 if it has none."""
     text = replica_set.metadata.annotations.get(REVISION, "0")
     return int(text) if text.isdigit() else 0
 
@@ -71,7 +71,7 @@ def by_age(sets: Sequence[ReplicaSet]) -> list[ReplicaSet]:
 
 
 def newest_of(deployment: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet | None:
-    """The set of the present template; the oldest if there are several."""
+    """Return the set of the present template; the oldest if there are several."""
     matching = [s for s in sets if same_template(s.spec.template, deployment.spec.template)]
     # Several may match after a lost race. All readers must choose the same one, or two rollouts would work against each
     # other.
@@ -79,12 +79,13 @@ def newest_of(deployment: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet 
 
 
 def copied_annotations(deployment: Deployment) -> dict[str, str]:
-    """The annotations that its newest replica set has from the deployment."""
+    """Return the annotations that its newest replica set has from the deployment."""
     return {key: value for key, value in deployment.metadata.annotations.items() if key not in _NOT_COPIED}
 
 
 def newest_annotations(deployment: Deployment, newest: ReplicaSet, old: Sequence[ReplicaSet]) -> dict[str, str]:
-    """The annotations of the present version's set: those of the deployment, and the highest revision of all sets.
+    """Return the annotations of the present version's set: those of the deployment, and the highest revision of all
+    sets.
 
     A set that is rolled back to remembers the revisions that it had before.
     """
@@ -122,7 +123,7 @@ def is_being_scaled(deployment: Deployment, sets: Sequence[ReplicaSet]) -> bool:
 
 
 def only_or_latest(newest: ReplicaSet | None, old: Sequence[ReplicaSet]) -> ReplicaSet | None:
-    """The one set that has pods; if none has, the newest there is; None if several have."""
+    """Return the one set that has pods; if none has, the newest there is; None if several have."""
     every = [*old, newest] if newest is not None else [*old]
     active = [s for s in every if size_of(s)]
     if len(active) > 1 or not every:

@@ -30,7 +30,7 @@ class Revisions:
         self.informer.store.add_index(_BY_OWNER, controller_uid, same_owners)
 
     async def current(self, owner: KubeObject, template: PodTemplateSpec) -> str:
-        """The hash of the present template, whose revision exists afterwards and is the newest."""
+        """Return the hash of the present template, whose revision exists afterwards and is the newest."""
         metadata = owner.metadata
         known = self._of(owner)
         digest = template_hash(template, 0)
@@ -88,7 +88,7 @@ class Revisions:
                     raise
 
     def template(self, owner: KubeObject, digest: str) -> PodTemplateSpec | None:
-        """The template of an older revision, if it is still remembered."""
+        """Return the template of an older revision, if it is still remembered."""
         metadata = owner.metadata
         revision = self.informer.store.get(metadata.namespace, f"{metadata.name}-{digest}")
         if revision is None or revision.data is None:

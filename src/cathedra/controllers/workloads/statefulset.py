@@ -300,7 +300,7 @@ class Retention(NamedTuple):
 
 
 def retention(obj: StatefulSet) -> Retention:
-    """The set's policy; without one everything stays."""
+    """Return the set's policy; without one everything stays."""
     policy = obj.spec.persistent_volume_claim_retention_policy
     if policy is None:
         return Retention(goes_with_set=False, goes_with_pod=False)
@@ -308,7 +308,7 @@ def retention(obj: StatefulSet) -> Retention:
 
 
 def pod_volumes(obj: StatefulSet, pod_name: str) -> Iterator[Volume]:
-    """The volumes of a pod that are made of the set's templates."""
+    """Yield the volumes of a pod that are made of the set's templates."""
     for template in obj.spec.volume_claim_templates:
         source = PersistentVolumeClaimVolumeSource(claim_name=f"{template.metadata.name}-{pod_name}")
         yield Volume(name=template.metadata.name, persistent_volume_claim=source)
@@ -333,7 +333,7 @@ def is_owned_as_wanted(obj: StatefulSet, pod: Pod, claim: PersistentVolumeClaim)
 
 
 def wanted_owners(obj: StatefulSet, pod: Pod, claim: PersistentVolumeClaim) -> tuple[OwnerReference, ...]:
-    """The owners that the claim is to have: others stay, those of the set and the pod follow the policy."""
+    """Return the owners that the claim is to have: others stay, those of the set and the pod follow the policy."""
     kept = tuple(
         owner for owner in claim.metadata.owner_references if not (_refers_to(owner, obj) or _refers_to(owner, pod))
     )
@@ -471,7 +471,7 @@ _LARGEST: Final = 2**31 - 1
 
 
 def ordinals_of(obj: StatefulSet) -> range:
-    """The ordinals that are to have a pod."""
+    """Return the ordinals that are to have a pod."""
     start = obj.spec.ordinals.start if obj.spec.ordinals else 0
     return range(start, start + (1 if obj.spec.replicas is None else obj.spec.replicas))
 
@@ -488,7 +488,7 @@ def is_member(obj: StatefulSet, pod: Pod) -> bool:
 
 
 def ordinal_of(obj: StatefulSet, pod: Pod) -> int | None:
-    """The number in the pod's name; None if that is not a name of the set's."""
+    """Return the number in the pod's name; None if that is not a name of the set's."""
     found = _NAME.fullmatch(pod.metadata.name)
     if found is None or found[1] != obj.metadata.name or len(found[2]) > len(str(_LARGEST)):
         return None

@@ -14,13 +14,13 @@ _SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def with_label(template: PodTemplateSpec, key: str, value: str) -> PodTemplateSpec:
-    """The template with one more label."""
+    """Return the template with one more label."""
     metadata = replace(template.metadata, labels={**template.metadata.labels, key: value})
     return replace(template, metadata=metadata)
 
 
 def without_label(template: PodTemplateSpec, key: str) -> PodTemplateSpec:
-    """The template less one label."""
+    """Return the template less one label."""
     labels = {name: value for name, value in template.metadata.labels.items() if name != key}
     return replace(template, metadata=replace(template.metadata, labels=labels))
 
@@ -44,7 +44,7 @@ def safe_hash(data: bytes) -> str:
 
 
 def resolve(value: int | str | None, total: int, *, round_up: bool, default: int | str) -> int:
-    """An absolute number, or a percentage of ``total``."""
+    """Return an absolute number, or a percentage of ``total``."""
     value = default if value is None else value
     if isinstance(value, int):
         return value
@@ -53,7 +53,7 @@ def resolve(value: int | str | None, total: int, *, round_up: bool, default: int
 
 
 def limits(replicas: int, max_surge: int | str | None, max_unavailable: int | str | None) -> tuple[int, int]:
-    """Pods allowed above ``replicas``, and unavailable pods allowed below; never both zero."""
+    """Return pods allowed above ``replicas``, and unavailable pods allowed below; never both zero."""
     surge = resolve(max_surge, replicas, round_up=True, default="25%")
     unavailable = resolve(max_unavailable, replicas, round_up=False, default="25%")
     if surge == 0 and unavailable == 0:

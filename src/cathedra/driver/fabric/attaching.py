@@ -57,7 +57,7 @@ _ALLOCATED: Final = "allocated"
 
 
 def node_of(allocation: AllocationResult) -> str:
-    """The one node that the allocation is for; "" if it is for several."""
+    """Return the one node that the allocation is for; "" if it is for several."""
     terms = () if allocation.node_selector is None else allocation.node_selector.node_selector_terms
     names = {
         field.values
@@ -336,12 +336,12 @@ def _failed(error: Exception) -> BindingOutcome:
 
 
 def annotation_of(driver: str) -> str:
-    """The annotation with the record of ``driver``."""
+    """Return the annotation with the record of ``driver``."""
     return f"{driver}/attachments"
 
 
 def finalizer_of(driver: str) -> str:
-    """The finalizer of claims with a record of ``driver``."""
+    """Return the finalizer of claims with a record of ``driver``."""
     return f"{driver}/attached"
 
 
@@ -358,7 +358,7 @@ def recorded(claim: ResourceClaim, driver: str) -> frozenset[Attachment]:
 
 
 def with_record(claim: ResourceClaim, driver: str, attachments: Iterable[Attachment]) -> ResourceClaim:
-    """The claim with that record, and the finalizer if it is not empty."""
+    """Return the claim with that record, and the finalizer if it is not empty."""
     key, finalizer = annotation_of(driver), finalizer_of(driver)
     annotations = {name: text for name, text in claim.metadata.annotations.items() if name != key}
     finalizers = tuple(name for name in claim.metadata.finalizers if name != finalizer)

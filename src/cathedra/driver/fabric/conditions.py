@@ -40,7 +40,7 @@ class BindingOutcome(msgspec.Struct, frozen=True):
 
 
 def own_results(claim: ResourceClaim, driver: str) -> list[DeviceRequestAllocationResult]:
-    """The devices of ``driver`` that are allocated to the claim."""
+    """Return the devices of ``driver`` that are allocated to the claim."""
     allocation = claim.status.allocation
     results = () if allocation is None else allocation.devices.results or ()
     return [result for result in results if result.driver == driver]

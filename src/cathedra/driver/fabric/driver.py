@@ -47,7 +47,7 @@ class FabricDriver(Driver):
     """The binding failure condition: when it is True the scheduler gives the claim other devices."""
 
     def pools(self) -> Pool | Iterable[Pool] | Awaitable[Pool | Iterable[Pool]]:
-        """The pools of the cluster; one that selects no nodes can be reached from all.
+        """Return the pools of the cluster; one that selects no nodes can be reached from all.
 
         Devices that name no binding conditions get those above, and are bound to the node of their claim.
         """

@@ -413,7 +413,7 @@ def asked(
     count: int,
     capacity: Mapping[str, Quantity] | None = None,
 ) -> resource.ResourceClaim:
-    """A claim for ``count`` devices of ``driver`` that a CEL expression selects; "" selects all."""
+    """Return a claim for ``count`` devices of ``driver`` that a CEL expression selects; "" selects all."""
     expressions = (resource.DeviceSelector(cel=resource.CELDeviceSelector(expression=selector)),) if selector else ()
     exactly = resource.ExactDeviceRequest(
         device_class_name=driver,

@@ -208,7 +208,7 @@ class Checkpoint:
     def conflict(
         self, uid: str, devices: tuple[CheckpointDevice, ...]
     ) -> tuple[CheckpointDevice, CheckpointEntry] | None:
-        """A device of ``devices`` that another claim still holds, and that claim."""
+        """Return a device of ``devices`` that another claim still holds, and that claim."""
         for entry in self._entries.values():
             if entry.uid == uid:
                 continue

@@ -34,13 +34,13 @@ COMMON_DEVICE = "common"
 
 
 def vendor_for(driver: str) -> str:
-    """The CDI vendor of a driver: its name, or, where CDI allows no such name, ``k8s.`` and its name."""
+    """Return the CDI vendor of a driver: its name, or, where CDI allows no such name, ``k8s.`` and its name."""
     # Both are made of the same characters, but a driver's name may start with a digit.
     return driver if driver[:1].isalpha() else f"k8s.{driver}"
 
 
 def cdi_document(kind: str, devices: Mapping[str, Edits]) -> Spec:
-    """A CDI document with these devices, in the lowest version that can express it.
+    """Return a CDI document with these devices, in the lowest version that can express it.
 
     Raises:
         InvalidSpec: an edit breaks a rule of the format, for example an environment variable without a name.
@@ -53,7 +53,7 @@ def cdi_document(kind: str, devices: Mapping[str, Edits]) -> Spec:
 
 
 def encode_document(document: Spec) -> bytes:
-    """The document as a file has it."""
+    """Return the document as a file has it."""
     return msgspec.json.format(msgspec.json.encode(document)) + b"\n"
 
 
@@ -70,7 +70,7 @@ class ClaimSpecs:
         self._directory = directory
 
     def device_id(self, name: str) -> str:
-        """The qualified name of a device."""
+        """Return the qualified name of a device."""
         return f"{self.kind}={name}"
 
     def write_common(self, edits: Edits) -> str:
@@ -79,7 +79,7 @@ class ClaimSpecs:
         return self.device_id(COMMON_DEVICE)
 
     def document(self, devices: Mapping[str, Edits]) -> Spec | None:
-        """The document of a claim with these devices; None if none of them changes anything.
+        """Return the document of a claim with these devices; None if none of them changes anything.
 
         Raises:
             InvalidSpec: an edit breaks a rule of the format.
@@ -134,7 +134,7 @@ DIRECTORY = "dra-device-metadata"
 
 
 def device_document(driver: str, prepared: Prepared) -> JSONObject:
-    """A device as its metadata file has it, as JSON values."""
+    """Return a device as its metadata file has it, as JSON values."""
     attributes: dict[str, DeviceAttribute] = {
         name if "/" in name else f"{driver}/{name}": attribute(value)
         for name, value in (prepared.metadata or {}).items()

@@ -196,7 +196,7 @@ class ResourceSliceController:
             group.create_task(run_workers(self._queue, self._sync))
 
     def changed(self) -> asyncio.Event:
-        """An event that is set when other devices are desired."""
+        """Return an event that is set when other devices are desired."""
         return self._changed
 
     def published(self) -> tuple[int, int]:
@@ -205,7 +205,7 @@ class ResourceSliceController:
         return sum(len(each.devices) for each in slices), len(slices)
 
     def pools_of(self, device: str) -> tuple[str, ...]:
-        """The desired pools that have a device of that name."""
+        """Return the desired pools that have a device of that name."""
         return tuple(
             name
             for name, pool in self._desired.items()

@@ -60,7 +60,7 @@ def _raise(error: DeviceError) -> None:
 def lay_out(
     pools: Iterable[Pool], node_name: str, on_unusable: Callable[[DeviceError], None] = _raise
 ) -> dict[str, DesiredPool]:
-    """The slices of all pools. A pool without devices gets one empty slice: «no slice» would mean «no driver».
+    """Return the slices of all pools. A pool without devices gets one empty slice: «no slice» would mean «no driver».
 
     If ``on_unusable`` returns, the attribute of the error is left out, or the device if the error is about more.
 

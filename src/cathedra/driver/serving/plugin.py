@@ -208,7 +208,7 @@ async def listening(
     add: Callable[[grpc.aio.Server], object],
     interceptors: Sequence[grpc.aio.ServerInterceptor[Any, Any]] = (),
 ) -> AsyncIterator[None]:
-    """A server on a unix socket with what ``add`` puts into it; the socket is gone when the context ends."""
+    """Yield a server on a unix socket with what ``add`` puts into it; the socket is gone when the context ends."""
     server, mine = await _started(socket, add, interceptors)
     try:
         yield

@@ -35,7 +35,7 @@ SERVICES = (DRA_V1, DRA_V1BETA1, HEALTH_V1, HEALTH_V1ALPHA1)
 
 
 def supported_services(wanted: Sequence[str], *, health: bool) -> tuple[str, ...]:
-    """The services that are announced, most preferred first.
+    """Return the services that are announced, most preferred first.
 
     Raises:
         OptionError: one is unknown, or there is none for claims.
@@ -117,7 +117,7 @@ class SocketPaths(msgspec.Struct, frozen=True):
 
 
 def socket_paths(driver: str, plugin_dir: Path, registry_dir: Path, pod_uid: str = "") -> SocketPaths:
-    """The sockets of an instance; ``pod_uid`` names it during rolling updates.
+    """Return the sockets of an instance; ``pod_uid`` names it during rolling updates.
 
     Raises:
         OptionError: a path is too long for a socket, however it is named.

@@ -160,7 +160,7 @@ class Controls:
         return self._orders.binding
 
     def taints(self, device: str) -> tuple[DeviceTaint, ...]:
-        """The taints that a device was given."""
+        """Return the taints that a device was given."""
         return tuple(
             DeviceTaint(key=key, value=taint.value, effect=taint.effect)
             for key, taint in self._orders.taints.get(device, {}).items()
@@ -175,7 +175,7 @@ class Controls:
         return DeviceHealth(device, _STATES[order.state], message=order.message)
 
     def changed(self) -> asyncio.Event:
-        """An event that is set with the next order."""
+        """Return an event that is set with the next order."""
         return self._changed
 
     async def passing(self, call: str, claim: str) -> None:
@@ -195,7 +195,7 @@ class Controls:
         return self._orders.failing.get(call, "")
 
     async def passing_server(self, call: str) -> str:
-        """The same for calls that do not reach the driver; of the others, each claim is let pass by itself."""
+        """Return the same for calls that do not reach the driver; of the others, each claim is let pass by itself."""
         return "" if call in (PREPARE, UNPREPARE) else await self._passing(call)
 
     def record(self, call: RecordedCall) -> None:

@@ -27,7 +27,7 @@ class CpuProfile:
         self.cpus = cpus
 
     def pool(self, site: Site) -> Pool:
-        """The NUMA nodes ``numa-0``, ``numa-1``, …"""
+        """Return the NUMA nodes ``numa-0``, ``numa-1``, …"""
         key = f"{site.driver}/cpu"
         counted = NodeAllocatableResource(
             mapping=NodeAllocatableMapping(capacity_key=key, capacity_multiplier=Quantity("1"))
@@ -46,7 +46,7 @@ class CpuProfile:
         )
 
     def environment(self, context: PrepareContext) -> Mapping[str, str]:
-        """The NUMA node, and how many of its CPUs were taken.
+        """Return the NUMA node, and how many of its CPUs were taken.
 
         Raises:
             ValueError: the claim has parameters.

@@ -81,11 +81,11 @@ class ExampleDriver(Driver):
             self.controls.keep_in(self.directory)
 
     def devices(self) -> list[Device]:
-        """The profile's devices: equal for one node at every start."""
+        """Return the profile's devices: equal for one node at every start."""
         return list(self.profile.pool(self.site).devices)
 
     def resources(self) -> Pool:
-        """The pool of this node, with the taints that devices were given."""
+        """Return the pool of this node, with the taints that devices were given."""
         pool = self.profile.pool(self.site)
         return dataclasses.replace(pool, devices=tuple(map(self._as_ordered, pool.devices)))
 

@@ -30,11 +30,11 @@ class E2EProfile:
         self.count = count
 
     def pool(self, site: Site) -> Pool:
-        """The devices ``device-00``, ``device-01``, …"""
+        """Return the devices ``device-00``, ``device-01``, …"""
         return Pool(devices=tuple(Device(f"device-{index:02}") for index in range(self.count)))
 
     def environment(self, context: PrepareContext) -> Mapping[str, str]:
-        """The parameters for this device, and ``claim_CLAIM_REQUEST=true``."""
+        """Return the parameters for this device, and ``claim_CLAIM_REQUEST=true``."""
         allocation = context.allocation
         variables = {
             f"{_PREFIXES[source]}_{key}": str(value)

@@ -135,7 +135,7 @@ class GpuProfile:
         self._layout = layout
 
     def pool(self, site: Site) -> Pool:
-        """The GPUs of the node, with a set of counters for each that can be cut."""
+        """Return the GPUs of the node, with a set of counters for each that can be cut."""
         return self._layout(site, self.options)
 
     def environment(self, context: PrepareContext) -> Mapping[str, str]:

@@ -66,7 +66,7 @@ class NetProfile:
         self.count = count
 
     def pool(self, site: Site) -> Pool:
-        """The cards ``nic-0``, ``nic-1``, …"""
+        """Return the cards ``nic-0``, ``nic-1``, …"""
         return Pool(devices=tuple(self._card(site, index) for index in range(self.count)))
 
     def _card(self, site: Site, index: int) -> Device:
@@ -99,7 +99,7 @@ class NetProfile:
         return variables
 
     def status(self, context: PrepareContext) -> DeviceStatus | None:
-        """The interface of this share, with addresses and a MAC that depend on the share alone."""
+        """Return the interface of this share, with addresses and a MAC that depend on the share alone."""
         allocation = context.allocation
         digest = hashlib.sha256(f"{context.claim.uid}/{allocation.device}/{allocation.share_id}".encode()).digest()
         mac = ":".join(f"{byte:02x}" for byte in (0x02, *digest[:5]))

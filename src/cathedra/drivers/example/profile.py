@@ -47,7 +47,7 @@ class DriverProfile(Protocol):
         """Return True if names of its capacities begin with the driver's name."""
 
     def pool(self, site: Site) -> Pool:
-        """The devices of a node, in a stable order."""
+        """Return the devices of a node, in a stable order."""
 
     def environment(self, context: PrepareContext) -> Mapping[str, str]:
         """Return the container's variables for the device."""
@@ -57,10 +57,10 @@ class DriverProfile(Protocol):
 
 
 def device_uuid(site: Site, family: str, number: object) -> str:
-    """A UUID that depends on driver, node and number alone, as ``gpu-6ba7b812-…``."""
+    """Return a UUID that depends on driver, node and number alone, as ``gpu-6ba7b812-…``."""
     return f"{family}-{uuid.uuid5(_UUIDS, f'{site.driver}/{site.node}/{number}')}"
 
 
 def variable_name(device: str) -> str:
-    """A device's name as a part of the name of a variable."""
+    """Return a device's name as a part of the name of a variable."""
     return device.upper().replace("-", "_")

@@ -53,7 +53,7 @@ PROFILES: Final[Mapping[str, Callable[[DeviceOptions], DriverProfile]]] = {
 
 
 def make_profile(name: str, options: DeviceOptions) -> DriverProfile:
-    """The profile of that name.
+    """Return the profile of that name.
 
     Raises:
         KeyError: there is none.

@@ -27,7 +27,7 @@ class RecordingInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg
         self._record = record
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
-        """The handler of a call, with a recorder around it."""
+        """Return the handler of a call, with a recorder around it."""
         handler = await continuation(handler_call_details)
         if handler is None:
             return None

@@ -22,7 +22,7 @@ PREFIX: Final = "DRA_CPUSET_"
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """The CPUs of a list as the kernel writes it, ``0-3,8``.
+    """Return the CPUs of a list as the kernel writes it, ``0-3,8``.
 
     Raises:
         ValueError: it is no such list.

@@ -43,12 +43,12 @@ class InterfacePlan:
     """Socket of the driver, to which the interface in the container is reported; "": not reported."""
 
     def to_json(self) -> str:
-        """The plan as an argument of the program."""
+        """Return the plan as an argument of the program."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @staticmethod
     def parse(text: str) -> InterfacePlan:
-        """The plan of an argument.
+        """Return the plan of an argument.
 
         Raises:
             HookError: it is none.

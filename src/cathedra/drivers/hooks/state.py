@@ -22,7 +22,7 @@ class ContainerState:
     bundle: Path
 
     def environment(self) -> dict[str, str]:
-        """The variables of the container.
+        """Return the variables of the container.
 
         Raises:
             HookError: the bundle cannot be read.
@@ -36,7 +36,7 @@ class ContainerState:
 
 
 def read_state(source: TextIO) -> ContainerState:
-    """The state on the standard input.
+    """Return the state on the standard input.
 
     Raises:
         HookError: there is none.

@@ -82,7 +82,7 @@ def read_range(text: str) -> tuple[_Address, _Address, int]:
 
 
 def free_address(text: str, taken: Collection[str]) -> str | None:
-    """The lowest address of the range that is not taken, with its prefix; None if all are."""
+    """Return the lowest address of the range that is not taken, with its prefix; None if all are."""
     first, last, length = read_range(text)
     for number in range(int(first), int(last) + 1):
         address = f"{type(first)(number)}/{length}"

@@ -73,7 +73,7 @@ class Report(msgspec.Struct, frozen=True):
     """Addresses with prefix length, as ``10.0.0.5/24``."""
 
     def data(self) -> NetworkDeviceData:
-        """The same for the status of a claim."""
+        """Return the same for the status of a claim."""
         return NetworkDeviceData(interface_name=self.name, ips=self.addresses, hardware_address=self.mac)
 
 
@@ -459,7 +459,7 @@ class IpCommand:
         return True
 
     async def links(self, namespace: str = "") -> list[Mapping[str, Any]]:
-        """All interfaces of a network with their addresses, as ``ip -json -details address`` has them."""
+        """Return all interfaces of a network with their addresses, as ``ip -json -details address`` has them."""
         words = ("-json", "-details", "address", "show")
         found: list[Mapping[str, Any]] = json.loads(await self.run(*words, namespace=namespace) or "[]")
         return [link for link in found if link.get("ifname")]
@@ -486,7 +486,7 @@ class IpCommand:
         return next((one for one in found if one["ifname"] == name), None)
 
     async def routes(self, name: str = "") -> list[Mapping[str, Any]]:
-        """The routes of both families over one interface, or over all."""
+        """Return the routes of both families over one interface, or over all."""
         found: list[Mapping[str, Any]] = []
         for family in ("-4", "-6"):
             words = ("-json", family, "route", "show", *(("dev", name) if name else ()))

@@ -52,13 +52,13 @@ def gpu_name(gpu: Gpu) -> str:
 
 
 def partitions_of(gpu: Gpu) -> list[Partition]:
-    """Every partition in every place, small ones first."""
+    """Return every partition in every place, small ones first."""
     sizes = sorted(gpu.mig, key=lambda profile: (profile.memory_mib, profile.id))
     return [Partition(gpu, profile, start, size) for profile in sizes for start, size in profile.placements]
 
 
 def pool_of(gpus: Iterable[Gpu], taints: Mapping[str, Iterable[DeviceTaint]], sysfs: Path) -> Pool:
-    """All devices of the machine, with the taints of their GPUs."""
+    """Return all devices of the machine, with the taints of their GPUs."""
     devices: list[Device] = []
     counters: dict[str, Mapping[str, Quantity]] = {}
     for gpu in gpus:

@@ -107,7 +107,7 @@ def load_nvml() -> Nvml:
 
 
 def read_gpus(nvml: Nvml) -> list[Gpu]:
-    """All GPUs, by minor number."""
+    """Return all GPUs, by minor number."""
     driver, cuda = _text(nvml.nvmlSystemGetDriverVersion()), int(nvml.nvmlSystemGetCudaDriverVersion())
     versions = (_semantic(driver), f"{cuda // 1000}.{cuda % 1000 // 10}.0")
     handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]

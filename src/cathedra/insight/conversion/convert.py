@@ -40,7 +40,7 @@ class _Change(Protocol):
 
 
 def convert(given: Written, to: str = "v1") -> Conversion:
-    """The manifests with every object of resource.k8s.io in version ``to``; the rest stays byte for byte.
+    """Return the manifests with every object of resource.k8s.io in version ``to``; the rest stays byte for byte.
 
     ``given`` is a text, a file or directory, or several; ``Path("-")`` is standard input.
 
@@ -57,7 +57,7 @@ def convert(given: Written, to: str = "v1") -> Conversion:
 
 
 def convert_device_plugin(given: Written, resources: Iterable[str] = ()) -> Conversion:
-    """The manifests with claims in place of extended resources; by choice of some resources only.
+    """Return the manifests with claims in place of extended resources; by choice of some resources only.
 
     Raises:
         InvalidInput: a file is not there, is no YAML, or is written in a way that cannot be changed without changing
@@ -100,7 +100,7 @@ class Conversion(msgspec.Struct, frozen=True, rename="camel"):
     files: tuple[ConvertedFile, ...]
 
     def to_dict(self) -> JSONObject:
-        """The answer as plain values."""
+        """Return the answer as plain values."""
         found: JSONObject = msgspec.to_builtins(self)
         return {"apiVersion": API_VERSION, "kind": "Conversion", **found}
 
@@ -120,7 +120,7 @@ class VersionChange:
         self.notes: list[str] = []
 
     def rewritten(self, name: str, text: str) -> str:
-        """The text in the version.
+        """Return the text in the version.
 
         Raises:
             InvalidInput: it is no YAML.
@@ -288,7 +288,7 @@ def parts_of(kind: str) -> tuple[str, ...]:
 
 
 def in_version(value: Mapping[str, Any], kind: str, old: str, new: str) -> JSONObject:
-    """The object in version ``new`` of the group; ``value`` is unchanged."""
+    """Return the object in version ``new`` of the group; ``value`` is unchanged."""
     made: JSONObject = {**value}
     if "apiVersion" in made:
         made["apiVersion"] = f"resource.k8s.io/{new}"

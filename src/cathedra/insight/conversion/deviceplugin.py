@@ -57,7 +57,7 @@ class DevicePluginChange:
         self._added: list[_Added] = []
 
     def rewritten(self, name: str, text: str) -> str:
-        """The text with claims in place of extended resources.
+        """Return the text with claims in place of extended resources.
 
         Raises:
             InvalidInput: it is no YAML.
@@ -318,7 +318,7 @@ def pod_plan(pod: Mapping[str, Any], path: str, template_name: str, chosen: Sequ
 
 
 def class_name_of(resource: str) -> str:
-    """The device class for a resource: its vendor's, or one with the name turned round."""
+    """Return the device class for a resource: its vendor's, or one with the name turned round."""
     if resource in _KNOWN:
         return _KNOWN[resource]
     if _MIG.fullmatch(resource):
@@ -328,7 +328,7 @@ def class_name_of(resource: str) -> str:
 
 
 def device_class(resource: str) -> tuple[JSONObject, tuple[str, ...]]:
-    """A class for a resource, and what could not be known about it."""
+    """Return a class for a resource, and what could not be known about it."""
     name = class_name_of(resource)
     expression = _expressions_of_vendors().get(name, f"device.driver == '{name}'")
     notes = [f"class {name}: the driver's installation may bring one of that name; then that one is to be kept"]
@@ -354,7 +354,7 @@ def _expressions_of_vendors() -> dict[str, str]:
 
 
 def template(name: str, namespace: str, requests: Sequence[ExtendedRequest]) -> JSONObject:
-    """The template with these requests."""
+    """Return the template with these requests."""
     asked: list[JSONObject] = [
         {
             "name": one.name,

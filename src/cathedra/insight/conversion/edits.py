@@ -33,7 +33,7 @@ class TextEdit(NamedTuple):
 
 
 def edited(text: str, edits: Iterable[TextEdit]) -> str:
-    """The text with all edits, which must not overlap; insertions at one place keep their order.
+    """Return the text with all edits, which must not overlap; insertions at one place keep their order.
 
     Raises:
         Unconvertible: two edits overlap.
@@ -302,7 +302,7 @@ class SourcePart(NamedTuple):
 
 
 def documents_of(name: str, text: str) -> list[SourceDocument]:
-    """All documents.
+    """Return all documents.
 
     Raises:
         InvalidInput: the text is no YAML.
@@ -317,7 +317,7 @@ def documents_of(name: str, text: str) -> list[SourceDocument]:
 
 
 def parts_in(document: SourceDocument) -> Iterator[SourcePart]:
-    """The objects of a document, Lists first."""
+    """Yield the objects of a document, Lists first."""
     pending: list[tuple[YAMLNode | None, Any, GroupVersionKind]] = [(document.node, document.value, _NOTHING)]
     while pending:
         node, value, given = pending.pop()
@@ -334,7 +334,7 @@ def parts_in(document: SourceDocument) -> Iterator[SourcePart]:
 
 
 def changed_values(value: Any, change: Callable[[Mapping[str, Any], GroupVersionKind], Any]) -> Any:
-    """A document with every object changed, those of Lists too."""
+    """Return a document with every object changed, those of Lists too."""
     return _changed(value, _NOTHING, change)
 
 

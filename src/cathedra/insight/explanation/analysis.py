@@ -306,7 +306,7 @@ _ATTRIBUTE_COUNTS: Final[CacheSlot[LRUCache[InventorySnapshot, AttributeCounts]]
 
 
 def options_of(prepared: PreparedRequests) -> Options:
-    """The requests of prepared claims, and their sub-requests."""
+    """Return the requests of prepared claims, and their sub-requests."""
     return {
         (plan.where, option.name): option
         for plan in prepared.plans
@@ -319,7 +319,7 @@ def options_of(prepared: PreparedRequests) -> Options:
 def funnels(
     found: RefusalExplanation, options: Options, prepared: PreparedRequests, attributes: AttributeCounts
 ) -> Iterator[RequestFunnel]:
-    """The funnels of all requests, in their order."""
+    """Yield the funnels of all requests, in their order."""
     for reason in found.requests:
         option = options[reason.claim, reason.request]
         yield RequestFunnel(
@@ -340,7 +340,7 @@ def funnels(
 
 
 def obstacle(reason: RequestReason) -> str:
-    """The first test that leaves too few; "" if nothing is wrong with the request by itself."""
+    """Return the first test that leaves too few; "" if nothing is wrong with the request by itself."""
     if reason.fits_alone is None and reason.obstacle in ("constraint", "combination"):
         return ""  # not decided: the search was stopped
     tied = _shortage(reason) or any(one.decisive for one in reason.constraints)
@@ -350,7 +350,7 @@ def obstacle(reason: RequestReason) -> str:
 
 
 def expressions(option: RequestOption, prepared: PreparedRequests) -> Sequence[str]:
-    """The selectors of a request in the order of their origins: the class's, then its own."""
+    """Return the selectors of a request in the order of their origins: the class's, then its own."""
     request = (prepared.plans[option.claim].claim.spec.devices.requests or ())[option.request]
     own = request.first_available[option.sub].selectors if request.first_available else ()
     if request.exactly is not None:

@@ -233,7 +233,7 @@ class _RequestCandidates(msgspec.Struct, frozen=True):
 
 
 def class_names_of(allocator: Allocator) -> Sequence[str]:
-    """The names of all classes, where the allocator was given a table of them."""
+    """Return the names of all classes, where the allocator was given a table of them."""
     # The allocator takes a function. For a dict's `get` the dict behind it has the names.
     table = getattr(allocator.classes, "__self__", None)
     return sorted(table) if isinstance(table, Mapping) else ()
@@ -340,5 +340,5 @@ def _signatures(analysis: Analysis, allocator: Allocator) -> Sequence[Signature]
 
 
 def plain_value(value: Any) -> Any:
-    """A field's value as an edit shows it."""
+    """Return a field's value as an edit shows it."""
     return value if isinstance(value, (str, int, bool, type(None))) else to_dict(value)

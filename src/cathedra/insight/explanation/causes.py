@@ -275,7 +275,7 @@ def _shortage(resource: str, wanted: int, most_free: int) -> str:
 
 
 def summary_of(analysis: Analysis, causes: tuple[Cause, ...]) -> str:
-    """The answer in one line, with the first two causes."""
+    """Return the answer in one line, with the first two causes."""
     nodes = analysis.judgement.nodes
     if analysis.fitting:
         return f"fits on {len(analysis.fitting):,} of {len(nodes):,} nodes" if len(nodes) > 1 else f"fits on {nodes[0]}"

@@ -40,7 +40,7 @@ def remedy_of(
 
 
 def merged_pod(parts: Sequence[Candidate], pod: Pod | None) -> Pod | None:
-    """The pod with the changes of all parts, each of which changes another field."""
+    """Return the pod with the changes of all parts, each of which changes another field."""
     merged = pod
     for part in parts:
         if part.pod is None or pod is None or merged is None:

@@ -23,7 +23,7 @@ _SHORT: Final = 24
 
 
 def claim_report(claim: ResourceClaim, origin: str, pod: Pod | None, state: ClusterState, *, made: bool) -> ClaimReport:
-    """The report of a claim; ``made``: it does not exist yet."""
+    """Return the report of a claim; ``made``: it does not exist yet."""
     allocation = claim.status.allocation
     return ClaimReport(
         name=f"{claim.metadata.namespace}/{claim.metadata.name}",

@@ -179,7 +179,7 @@ class Explainer:
         )
 
     def template(self, template: ResourceClaimTemplate, state: ClusterState) -> Explanation:
-        """A claim as it would be made from the template."""
+        """Return a claim as it would be made from the template."""
         name = f"{template.metadata.name}-new"
         given, namespace = template.spec.metadata, template.metadata.namespace
         metadata = replace(given, name=name, namespace=namespace, uid=f"ResourceClaim/{namespace}/{name}")

@@ -80,7 +80,7 @@ class PodSubject(msgspec.Struct, frozen=True):
 def validated(
     objects: Iterable[KubeObject], state: ClusterState, place_of: Callable[[KubeObject], Placed] | None = None
 ) -> tuple[KubeObject, ...]:
-    """The objects of manifests with the defaults that the API server fills in.
+    """Return the objects of manifests with the defaults that the API server fills in.
 
     ``place_of`` returns the place of an object, for errors.
 
@@ -154,7 +154,7 @@ def waiting_pods(state: ClusterState, namespace: str) -> Iterator[Pod]:
 
 
 def pods_of(workload: Workload, state: ClusterState) -> Iterator[Pod]:
-    """The pods that a workload has made and that have not ended."""
+    """Yield the pods that a workload has made and that have not ended."""
     owners = {workload.metadata.uid}
     if isinstance(workload, (Deployment, CronJob)):
         kind: type[KubeObject] = ReplicaSet if isinstance(workload, Deployment) else Job
@@ -242,7 +242,7 @@ def manifest_subjects(objects: Iterable[KubeObject], state: ClusterState) -> Man
 
 
 def with_claims(pod: Pod, state: ClusterState) -> PodSubject:
-    """The pod with the claims of its templates, which are made where they do not exist yet."""
+    """Return the pod with the claims of its templates, which are made where they do not exist yet."""
     exists = state.get(Pod, pod.metadata.name, pod.metadata.namespace) is not None
     # Pods of manifests have no UID. The owner of a claim is known by it, also when the pod is read from the state.
     if not pod.metadata.uid:
@@ -346,7 +346,8 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 
 
 def exceeded_quotas(pod: Pod | None, claims: Sequence[ResourceClaim], state: ClusterState) -> Iterator[str]:
-    """One line for each quota that does not allow one more ``pod`` with these claims, none of which exists yet."""
+    """Yield one line for each quota that does not allow one more ``pod`` with these claims, none of which exists
+    yet."""
     namespace = pod.metadata.namespace if pod is not None else claims[0].metadata.namespace if claims else ""
     extended = state.gates["DRAExtendedResource"]
     usage: dict[str, Quantity] = {}

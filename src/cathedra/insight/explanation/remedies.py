@@ -71,7 +71,7 @@ FindRemedies = Callable[[Analysis, PodSubject | None, Helps], tuple[Remedy, ...]
 
 
 def find_remedies(analysis: Analysis, subject: PodSubject | None, helps: Helps = always) -> tuple[Remedy, ...]:
-    """The changes with which it fits, the smallest first; none if it fits already, or if nothing helps.
+    """Return the changes with which it fits, the smallest first; none if it fits already, or if nothing helps.
 
     Only changes that ``helps`` confirms are returned.
     """

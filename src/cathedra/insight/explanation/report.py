@@ -189,7 +189,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
             yield from part.flat()
 
     def to_dict(self) -> JSONObject:
-        """The answer as plain values, by the schema in docs/schemas; fields that are empty are there, too."""
+        """Return the answer as plain values, by the schema in docs/schemas; fields that are empty are there, too."""
         return {"apiVersion": API_VERSION, "kind": "Explanation", **_plain(self)}
 
     def _repr_html_(self) -> str:
@@ -224,7 +224,7 @@ class ExplanationOverview(msgspec.Struct, frozen=True, rename="camel"):
         return all(group.verdict in _MARKS for group in self.groups)
 
     def to_dict(self) -> JSONObject:
-        """The answer as plain values, by the schema in docs/schemas."""
+        """Return the answer as plain values, by the schema in docs/schemas."""
         found: JSONObject = msgspec.to_builtins(self)
         return {"apiVersion": API_VERSION, "kind": "ExplanationOverview", "fits": self.fits, **found}
 
@@ -268,7 +268,7 @@ _MARKS: Final = {"fits": "good", "running": "good", "allocated": "good", "finish
 
 
 def explanation_text(explanation: Explanation, width: int = 100, style: Style = plain) -> str:
-    """The whole answer; lines are broken between words only."""
+    """Return the whole answer; lines are broken between words only."""
     explanation = printable_values(explanation)
     lines = [*_lines(explanation, width, style), *_notes(explanation.notes, width, style)]
     return "\n".join(line.rstrip() for line in lines)

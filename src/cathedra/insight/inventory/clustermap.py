@@ -87,7 +87,7 @@ class ClusterMap(DeviceMap[DeviceEntry, MapSubject], frozen=True, rename="camel"
     """Everything that the device map shows."""
 
     def to_dict(self) -> JSONObject:
-        """The map as plain values."""
+        """Return the map as plain values."""
         found: JSONObject = msgspec.to_builtins(self)
         return {"apiVersion": API_VERSION, "kind": "ClusterMap", **found}
 

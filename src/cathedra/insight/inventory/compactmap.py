@@ -82,7 +82,7 @@ class CompactMap(DeviceMap[CompactDevice, CompactSubject], frozen=True, kw_only=
     forms: tuple[DeviceForm, ...]
 
     def encode(self) -> bytes:
-        """The map as JSON."""
+        """Return the map as JSON."""
         head = _ENCODER.encode({"apiVersion": API_VERSION, "kind": "CompactMap"})
         return b"%b,%b" % (head[:-1], _ENCODER.encode(self)[1:])
 

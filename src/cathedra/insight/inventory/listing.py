@@ -37,7 +37,7 @@ _STATES: Final = ("free", "held", "blocked", "tainted", "unusable")
 def devices(
     state: ClusterState, *, device_class: str = "", node: str = "", driver: str = "", free: bool = False
 ) -> DeviceList:
-    """The devices of a state; by choice those of one class, node or driver, or the free ones alone.
+    """Return the devices of a state; by choice those of one class, node or driver, or the free ones alone.
 
     Raises:
         InvalidInput: there is no such class, node or driver.

@@ -123,7 +123,7 @@ class DeviceList(msgspec.Struct, frozen=True, rename="camel"):
         return f"DeviceList({len(self.devices)} devices on {len(self.nodes)} nodes)"
 
     def to_dict(self) -> JSONObject:
-        """The answer as plain values."""
+        """Return the answer as plain values."""
         found: JSONObject = msgspec.to_builtins(self)
         return {"apiVersion": API_VERSION, "kind": "DeviceList", **found}
 

@@ -179,16 +179,16 @@ class SelectorGroup:
     """Expressions of derived attributes."""
 
     def selector_path(self, number: int) -> str:
-        """The field of a selector's expression."""
+        """Return the field of a selector's expression."""
         return f"{self.path}.selectors[{number}].cel.expression"
 
     def derived_path(self, number: int) -> str:
-        """The field of a derived attribute's expression."""
+        """Return the field of a derived attribute's expression."""
         return f"{self.path}.derivedAttributes[{number}].expression"
 
 
 def claim_spec_of(given: ManifestObject) -> tuple[ResourceClaimSpec, str] | None:
-    """The spec of a claim or a template, and the path of its ``devices``; None for other kinds."""
+    """Return the spec of a claim or a template, and the path of its ``devices``; None for other kinds."""
     if isinstance(given.object, ResourceClaim):
         return given.object.spec, "spec.devices"
     if isinstance(given.object, ResourceClaimTemplate):
@@ -197,7 +197,7 @@ def claim_spec_of(given: ManifestObject) -> tuple[ResourceClaimSpec, str] | None
 
 
 def selector_groups(given: ManifestObject) -> Iterator[SelectorGroup]:
-    """The groups of a class, a claim or a template."""
+    """Yield the groups of a class, a claim or a template."""
     if isinstance(given.object, DeviceClass):
         yield SelectorGroup("spec", _texts(given.object.spec.selectors))
         return

@@ -70,7 +70,7 @@ class LintReport(msgspec.Struct, frozen=True, rename="camel"):
         return any(one.level == "error" or level == "warning" for one in self.findings)
 
     def to_dict(self) -> JSONObject:
-        """The answer as plain values."""
+        """Return the answer as plain values."""
         found: JSONObject = msgspec.to_builtins(self)
         return {"apiVersion": API_VERSION, "kind": "LintReport", **found, "clean": self.clean}
 
@@ -138,7 +138,7 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 
 
 def sarif(report: LintReport) -> JSONObject:
-    """A log with one run."""
+    """Return a log with one run."""
     names = list(RULES)
     rules: list[Any] = [
         {
@@ -194,7 +194,7 @@ _MARGIN: Final = 12
 
 
 def lint_text(report: LintReport, width: int = 100, style: Style = plain) -> str:
-    """All findings, and how many there are."""
+    """Return all findings, and how many there are."""
     report = printable_values(report)
     lines = [line for one in report.findings for line in _finding(one, width, style)]
     for note in report.notes:

@@ -45,7 +45,7 @@ _NAMED: Final = 5
 
 
 def read_dump(given: Input, *, release: str = "", feature_gates: Mapping[str, bool] = NO_GATES) -> ClusterState:
-    """The state that a dump holds; `pathlib.Path("-")` is standard input.
+    """Return the state that a dump holds; `pathlib.Path("-")` is standard input.
 
     Unknown fields, which releases after 1.37 may have, are named in a note, and so are objects that cannot be decoded;
     kinds of which the dump has no object are counted as not known. Without ``release``, that of the newest kubelet is
@@ -169,7 +169,7 @@ def _unknown_fields(one: KubeObject, problems: Iterable[str]) -> Note:
 
 
 def read_object(given: KubeObject | Plain, release: str = "") -> Decoded[KubeObject] | None:
-    """The object in the newest version, with the fields that it has beyond it; None for kinds that are not read.
+    """Return the object in the newest version, with the fields that it has beyond it; None for kinds that are not read.
 
     Fields that ``release`` does not have are unknown; by default those of all releases are known.
 
@@ -201,7 +201,8 @@ def read_object(given: KubeObject | Plain, release: str = "") -> Decoded[KubeObj
 
 
 def definition_of(group: str, kind: str) -> AnyDefinition | None:
-    """The rules of a kind, gated ones included, with the versions of all releases; None if it is no built-in kind."""
+    """Check the rules of a kind, gated ones included, with the versions of all releases; None if it is no built-in
+    kind."""
     known = _definitions(device_definitions) if group == GROUP else _other_definitions()
     return known.get((group, kind))
 

@@ -114,7 +114,7 @@ READ_KINDS: Final = (
 
 
 def read_kind(kind: type[KubeObject]) -> ReadKind:
-    """The entry of a kind.
+    """Return the entry of a kind.
 
     Raises:
         KeyError: it is not read.
@@ -214,12 +214,12 @@ class ClusterState:
 
     @staticmethod
     def of(objects: Iterable[KubeObject], source: str = "objects", **more: Any) -> ClusterState:
-        """The state with these objects, which are of the newest version; a later one replaces an earlier one."""
+        """Return the state with these objects, which are of the newest version; a later one replaces an earlier one."""
         return ClusterState(source, _with_merged_rules(_sorted_in(objects)), **more)
 
     @staticmethod
     def keyed(objects: ByKind, source: str, **more: Any) -> ClusterState:
-        """The state with objects of an API server, by kind and by the keys of `key_of`."""
+        """Return the state with objects of an API server, by kind and by the keys of `key_of`."""
         if any(objects.get(DeviceTaintRule, {})):
             objects = _with_merged_rules(objects)
         return ClusterState(source, objects, **more)
@@ -242,12 +242,12 @@ class ClusterState:
         )
 
     def all(self, kind: type[T]) -> tuple[T, ...]:
-        """All objects of a kind, in the order in which they were read."""
+        """Return all objects of a kind, in the order in which they were read."""
         found: Mapping[Key, Any] = self.objects.get(kind, {})
         return tuple(found.values())
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
-        """The object of that name."""
+        """Return the object of that name."""
         found: Mapping[Key, Any] = self.objects.get(kind, {})
         return found.get((namespace, name))
 
@@ -265,18 +265,18 @@ class ClusterState:
                 yield key, former, None
 
     def allocating_from(self, cluster: Cluster) -> ClusterState:
-        """The same objects, with devices allocated from ``cluster``."""
+        """Return the same objects, with devices allocated from ``cluster``."""
         return dataclass_replace(self, followed=cluster)
 
     def including(self, objects: Iterable[KubeObject]) -> ClusterState:
-        """The same with more objects, or with others of the same name."""
+        """Return the same with more objects, or with others of the same name."""
         added = _sorted_in(objects)
         merged = {kind: {**self.objects.get(kind, {}), **items} for kind, items in added.items()}
         everything: ByKind = {**self.objects, **merged}
         return dataclass_replace(self, objects=everything, unknown=self.unknown - set(merged), followed=None)
 
     def without(self, objects: Iterable[KubeObject]) -> ClusterState:
-        """The same without some objects."""
+        """Return the same without some objects."""
         gone = {(type(one), key_of(one)) for one in objects}
         left = {
             kind: {key: one for key, one in items.items() if (kind, key) not in gone}
@@ -358,7 +358,7 @@ _CONSEQUENCES: Final[Mapping[str, str]] = {
 
 
 def note_on(what: Undecodable) -> Note:
-    """The note on an object that cannot be decoded, and what follows from that."""
+    """Return the note on an object that cannot be decoded, and what follows from that."""
     plural = next((kind.plural for kind in READ_KINDS if kind.ref.kind == what.kind), what.kind)
     consequence = _CONSEQUENCES.get(what.kind, "it is left out")
     return Note(f"{plural}/{what.where}", "undecodable", f"{what}; {consequence}")

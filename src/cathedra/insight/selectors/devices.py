@@ -56,7 +56,7 @@ class DeviceCatalog:
         return self._types
 
     def types(self, read: Read) -> set[str]:
-        """The types that devices have there; empty if none has it."""
+        """Return the types that devices have there; empty if none has it."""
         return self._types.get(read, set())
 
     def absence(self, read: Read) -> str:
@@ -89,7 +89,7 @@ class DeviceCatalog:
 def matching_devices(
     selector: CompiledSelector, devices: Iterable[DeviceRecord]
 ) -> tuple[list[DeviceRecord], list[tuple[DeviceRecord, str]]]:
-    """The devices that match, and those on which the selector fails, with the error's text."""
+    """Return the devices that match, and those on which the selector fails, with the error's text."""
     passed: list[DeviceRecord] = []
     failed: list[tuple[DeviceRecord, str]] = []
     known: dict[int, bool | str] = {}

@@ -57,7 +57,7 @@ class Read:
 
 
 def path_of(node: Expr, bound: Bound) -> ReadPath | None:
-    """The path that an expression takes from ``device``; None if it is no such path, or names are worked out."""
+    """Return the path that an expression takes from ``device``; None if it is no such path, or names are worked out."""
     steps: list[str] = []
     optional = False
     one: Expr = node
@@ -94,7 +94,7 @@ def read_of(node: Expr, bound: Bound) -> Read | None:
 
 
 def bound_in(node: Comprehension, bound: Bound) -> Bound:
-    """The names that hold in the result of ``cel.bind``; the names of loops stand for nothing in particular."""
+    """Return the names that hold in the result of ``cel.bind``; the names of loops stand for nothing in particular."""
     if node.macro == "bind":
         return {**bound, node.accu: Binding(node.init, bound)}
     return {name: value for name, value in bound.items() if name not in (node.var, node.var2, node.accu)}
@@ -204,7 +204,7 @@ def unguarded(root: Expr, known: Facts, *, driver_counts: bool = True) -> Iterat
 
 
 def all_reads(root: Expr) -> Iterator[tuple[Expr, Read, Facts]]:
-    """Every read that fails where the attribute is missing, and what is certain there."""
+    """Return every read that fails where the attribute is missing, and what is certain there."""
     return _reads(root, _NO_NAMES, frozenset())
 
 
@@ -243,7 +243,7 @@ def _reads(node: Expr, bound: Bound, facts: Facts) -> Iterator[tuple[Expr, Read,
 
 
 def conjuncts(root: Expr) -> list[Expr]:
-    """The operands of the outermost ``&&``; the whole expression if it has none."""
+    """Return the operands of the outermost ``&&``; the whole expression if it has none."""
     found: list[Expr] = []
     pending = [root]
     while pending:
@@ -256,7 +256,7 @@ def conjuncts(root: Expr) -> list[Expr]:
 
 
 def source_of(expression: str, part: Expr) -> str:
-    """The text of a part."""
+    """Return the text of a part."""
     return expression[part.start : part.end].strip()
 
 
@@ -294,7 +294,7 @@ _MAKERS: Final = ("quantity", "semver")
 
 
 def conditions_of(root: Expr, source: str, origin: str = "") -> Iterator[Condition]:
-    """The conditions that an expression needs, as far as they are understood."""
+    """Yield the conditions that an expression needs, as far as they are understood."""
     for one in conjuncts(root):
         found = _condition(one, source, truth=True)
         if found is not None:
@@ -303,7 +303,7 @@ def conditions_of(root: Expr, source: str, origin: str = "") -> Iterator[Conditi
 
 
 def first_conflict(conditions: Iterable[Condition]) -> Contradiction | None:
-    """The first condition that no device can meet together with one before it; None if there is none."""
+    """Return the first condition that no device can meet together with one before it; None if there is none."""
     seen: dict[str, _Range] = {}
     for one in conditions:
         if one.operator == "never":

@@ -65,7 +65,7 @@ class StateStorage(MemoryStorage):
         self._state = state
 
     async def load(self) -> StoreContent:
-        """The objects, each at a revision of its own."""
+        """Return the objects, each at a revision of its own."""
         records = list(self._records())
         return StoreContent(len(records), records)
 

@@ -48,7 +48,7 @@ class Scaling:
 
 
 def named_objects(words: Iterable[str], namespace: str, state: ClusterState) -> Iterator[KubeObject]:
-    """The objects that «KIND/NAME» words name; «node/NAME» too.
+    """Yield the objects that «KIND/NAME» words name; «node/NAME» too.
 
     Raises:
         InvalidInput: a word has another form, or there is no such object.
@@ -65,7 +65,7 @@ def named_objects(words: Iterable[str], namespace: str, state: ClusterState) -> 
 
 
 def parse_scaling(words: Iterable[str], namespace: str, state: ClusterState) -> Iterator[Scaling]:
-    """The workloads and numbers that «KIND/NAME=N» words name.
+    """Yield the workloads and numbers that «KIND/NAME=N» words name.
 
     Raises:
         InvalidInput: a word has another form, or there is no such workload.
@@ -112,7 +112,7 @@ def added_nodes(words: Iterable[str], state: ClusterState) -> Iterator[KubeObjec
 
 
 def copied_node(node: Node, slices: Iterable[ResourceSlice], new: str) -> Iterator[KubeObject]:
-    """A node of another name with the same labels, room, taints and devices."""
+    """Yield a node of another name with the same labels, room, taints and devices."""
     old = node.metadata.name
     labels = {key: new if value == old else value for key, value in (node.metadata.labels or {}).items()}
     metadata = ObjectMeta(name=new, labels=labels, annotations=node.metadata.annotations)
@@ -128,7 +128,7 @@ def copied_node(node: Node, slices: Iterable[ResourceSlice], new: str) -> Iterat
 
 
 def profiled_node(profile: HardwareProfile, new: str, release: str = DEFAULT_RELEASE) -> Iterator[KubeObject]:
-    """A node of a profile, with the slices that its drivers would publish to a server of the release."""
+    """Yield a node of a profile, with the slices that its drivers would publish to a server of the release."""
     apart = behaviours.COUNTERS_IN_OWN_SLICES.holds_in(release)
     capacity = {name: Quantity(amount) for name, amount in {"pods": "110", **node_capacity(profile)}.items()}
     yield Node(

@@ -104,7 +104,7 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel"):
         return f"Simulation({len(self.placed)} placed, {len(self.gone)} gone, {pending} pending, fits={self.fits})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer as plain values."""
+        """Return the answer as plain values."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return {"apiVersion": API_VERSION, "kind": "Simulation", "fits": self.fits, **found}
 

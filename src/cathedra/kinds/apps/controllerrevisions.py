@@ -22,7 +22,7 @@ CONTROLLER_REVISION_COLUMNS: Final = (
 
 
 def controller_revision_cells(revision: apps_v1.ControllerRevision, now: float) -> list[Any]:
-    """Cells of a ControllerRevision."""
+    """Return the cells of a ControllerRevision."""
     created = age(revision.metadata.creation_timestamp, now)
     return [revision.metadata.name, _controller(revision), revision.revision, created]
 
@@ -56,7 +56,7 @@ def validate_revision_update(new: apps_v1.ControllerRevision, old: apps_v1.Contr
 
 
 def controller_revision_definition() -> ResourceDefinition[apps_v1.ControllerRevision]:
-    """The definition of controllerrevisions."""
+    """Return the definition of controllerrevisions."""
     return BuiltinKind(
         apps_v1.ControllerRevision,
         "controllerrevisions",

@@ -52,7 +52,7 @@ DAEMONSET_COLUMNS: Final = (
 
 
 def default_daemonset(daemon: apps_v1.DaemonSet) -> apps_v1.DaemonSet:
-    """A daemon set that rolls one node at a time."""
+    """Return the object with its defaults: a daemon set that rolls one node at a time."""
     spec = daemon.spec
     strategy = spec.update_strategy
     if strategy.type in ("", "RollingUpdate"):
@@ -172,7 +172,7 @@ def validate_daemonset_update(new: apps_v1.DaemonSet, old: apps_v1.DaemonSet) ->
 
 
 def daemonset_cells(daemon: apps_v1.DaemonSet, now: float) -> list[Any]:
-    """Cells of a DaemonSet."""
+    """Return the cells of a DaemonSet."""
     status = daemon.status
     nodes = daemon.spec.template.spec.node_selector if daemon.spec.template.spec else {}
     return [
@@ -190,7 +190,7 @@ def daemonset_cells(daemon: apps_v1.DaemonSet, now: float) -> list[Any]:
 
 
 def daemon_set_definition() -> ResourceDefinition[apps_v1.DaemonSet]:
-    """The definition of daemonsets."""
+    """Return the definition of daemonsets."""
     return BuiltinKind(
         apps_v1.DaemonSet,
         "daemonsets",

@@ -43,7 +43,7 @@ DEPLOYMENT_COLUMNS: Final = (
 
 
 def default_deployment(deployment: apps_v1.Deployment) -> apps_v1.Deployment:
-    """A deployment that rolls a quarter at a time."""
+    """Return the object with its defaults: a deployment that rolls a quarter at a time."""
     spec = deployment.spec
     strategy = spec.strategy
     if strategy.type in ("", "RollingUpdate"):
@@ -102,7 +102,7 @@ def _deployment_strategy(errors: ErrorList, path: FieldPath, strategy: apps_v1.D
 
 
 def deployment_cells(deployment: apps_v1.Deployment, now: float) -> list[Any]:
-    """Cells of a Deployment."""
+    """Return the cells of a Deployment."""
     status = deployment.status
     return [
         deployment.metadata.name,
@@ -155,7 +155,7 @@ def validate_deployment_status(new: apps_v1.Deployment, old: apps_v1.Deployment)
 
 
 def deployment_definition() -> ResourceDefinition[apps_v1.Deployment]:
-    """The definition of deployments."""
+    """Return the definition of deployments."""
     return BuiltinKind(
         apps_v1.Deployment,
         "deployments",

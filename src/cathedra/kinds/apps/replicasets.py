@@ -45,7 +45,7 @@ REPLICASET_COLUMNS: Final = (
 
 
 def default_replicaset(replicas: apps_v1.ReplicaSet) -> apps_v1.ReplicaSet:
-    """A replica set of one."""
+    """Return the object with its defaults: a replica set of one."""
     spec = replicas.spec
     filled = replace(spec, template=default_pod_template(spec.template), **absent(spec, replicas=1))
     return replace(replicas, spec=filled)
@@ -90,7 +90,7 @@ def validate_replicaset_update(new: apps_v1.ReplicaSet, old: apps_v1.ReplicaSet)
 
 
 def replicaset_cells(replicas: apps_v1.ReplicaSet, now: float) -> list[Any]:
-    """Cells of a ReplicaSet."""
+    """Return the cells of a ReplicaSet."""
     return [
         replicas.metadata.name,
         replicas.spec.replicas or 0,
@@ -103,7 +103,7 @@ def replicaset_cells(replicas: apps_v1.ReplicaSet, now: float) -> list[Any]:
 
 
 def replica_set_definition() -> ResourceDefinition[apps_v1.ReplicaSet]:
-    """The definition of replicasets."""
+    """Return the definition of replicasets."""
     return BuiltinKind(
         apps_v1.ReplicaSet,
         "replicasets",

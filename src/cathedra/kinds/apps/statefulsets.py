@@ -44,7 +44,7 @@ STATEFULSET_COLUMNS: Final = (
 
 
 def default_statefulset(stateful: apps_v1.StatefulSet) -> apps_v1.StatefulSet:
-    """A stateful set of one that starts and rolls in order."""
+    """Return the object with its defaults: a stateful set of one that starts and rolls in order."""
     spec = stateful.spec
     strategy = spec.update_strategy
     if strategy.type in ("", "RollingUpdate"):
@@ -224,7 +224,7 @@ def validate_statefulset_update(new: apps_v1.StatefulSet, old: apps_v1.StatefulS
 
 
 def statefulset_cells(stateful: apps_v1.StatefulSet, now: float) -> list[Any]:
-    """Cells of a StatefulSet."""
+    """Return the cells of a StatefulSet."""
     return [
         stateful.metadata.name,
         f"{stateful.status.ready_replicas}/{stateful.spec.replicas or 0}",
@@ -234,7 +234,7 @@ def statefulset_cells(stateful: apps_v1.StatefulSet, now: float) -> list[Any]:
 
 
 def stateful_set_definition() -> ResourceDefinition[apps_v1.StatefulSet]:
-    """The definition of statefulsets."""
+    """Return the definition of statefulsets."""
     return BuiltinKind(
         apps_v1.StatefulSet,
         "statefulsets",

@@ -45,7 +45,7 @@ CRONJOB_COLUMNS: Final = (
 
 
 def default_cronjob(job: batch_v1.CronJob) -> batch_v1.CronJob:
-    """A cron job with its history limits."""
+    """Return the object with its defaults: a cron job with its history limits."""
     spec = job.spec
     template = replace(spec.job_template, spec=_without_counts(spec.job_template.spec))
     changes = absent(
@@ -130,7 +130,7 @@ def _is_zone(name: str) -> bool:
 
 
 def cronjob_cells(job: batch_v1.CronJob, now: float) -> list[Any]:
-    """Cells of a CronJob."""
+    """Return the cells of a CronJob."""
     last = job.status.last_schedule_time
     return [
         job.metadata.name,
@@ -146,7 +146,7 @@ def cronjob_cells(job: batch_v1.CronJob, now: float) -> list[Any]:
 
 
 def cron_job_definition() -> ResourceDefinition[batch_v1.CronJob]:
-    """The definition of cronjobs."""
+    """Return the definition of cronjobs."""
     return BuiltinKind(
         batch_v1.CronJob,
         "cronjobs",
@@ -215,7 +215,7 @@ class Schedule(Protocol):
     """Points in time at which a CronJob runs."""
 
     def after(self, moment: float) -> float | None:
-        """The first one after ``moment`` (epoch seconds); None if there is none."""
+        """Return the first one after ``moment`` (epoch seconds); None if there is none."""
 
 
 class _Every(msgspec.Struct, frozen=True):
@@ -290,7 +290,7 @@ def parse_schedule(text: str, zone: tzinfo = UTC) -> Schedule:
 
 
 def most_recent(schedule: Schedule, earliest: float, now: float) -> tuple[float | None, int]:
-    """The last point in time after ``earliest`` that is not after ``now``, and about how many there were."""
+    """Return the last point in time after ``earliest`` that is not after ``now``, and about how many there were."""
     first = schedule.after(earliest)
     if first is None or first > now:
         return None, 0

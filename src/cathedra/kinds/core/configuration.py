@@ -41,7 +41,7 @@ SECRET_COLUMNS: Final = (
 
 
 def default_secret(secret: core_v1.Secret) -> core_v1.Secret:
-    """An opaque secret; plain texts of ``stringData`` join the data."""
+    """Return the object with its defaults: an opaque secret; plain texts of ``stringData`` join the data."""
     merged = {**secret.data, **{key: text.encode() for key, text in secret.string_data.items()}}
     return replace(secret, type=secret.type or "Opaque", data=merged, string_data={})
 
@@ -166,7 +166,7 @@ def validate_secret_update(new: core_v1.Secret, old: core_v1.Secret) -> ErrorLis
 
 
 def config_map_definition() -> ResourceDefinition[core_v1.ConfigMap]:
-    """The definition of configmaps."""
+    """Return the definition of configmaps."""
     return BuiltinKind(
         core_v1.ConfigMap,
         "configmaps",
@@ -178,7 +178,7 @@ def config_map_definition() -> ResourceDefinition[core_v1.ConfigMap]:
 
 
 def secret_definition() -> ResourceDefinition[core_v1.Secret]:
-    """The definition of secrets."""
+    """Return the definition of secrets."""
     return BuiltinKind(
         core_v1.Secret,
         "secrets",
@@ -191,11 +191,11 @@ def secret_definition() -> ResourceDefinition[core_v1.Secret]:
 
 
 def configmap_cells(config: core_v1.ConfigMap, now: float) -> list[Any]:
-    """Cells of a ConfigMap."""
+    """Return the cells of a ConfigMap."""
     entries = len(config.data) + len(config.binary_data)
     return [config.metadata.name, entries, age(config.metadata.creation_timestamp, now)]
 
 
 def secret_cells(secret: core_v1.Secret, now: float) -> list[Any]:
-    """Cells of a Secret."""
+    """Return the cells of a Secret."""
     return [secret.metadata.name, secret.type, len(secret.data), age(secret.metadata.creation_timestamp, now)]

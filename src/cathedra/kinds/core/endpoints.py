@@ -30,7 +30,7 @@ ENDPOINT_SLICE_COLUMNS: Final = (
 
 
 def endpoints_cells(endpoints: core_v1.Endpoints, now: float) -> list[Any]:
-    """Cells of an Endpoints object."""
+    """Return the cells of an Endpoints object."""
     shown = first_three([text for subset in endpoints.subsets for text in _addresses(subset)])
     created = age(endpoints.metadata.creation_timestamp, now)
     return [endpoints.metadata.name, shown if endpoints.subsets else "<none>", created]
@@ -47,7 +47,7 @@ def _addresses(subset: core_v1.EndpointSubset) -> Iterator[str]:
 
 
 def endpoint_slice_cells(piece: discovery_v1.EndpointSlice, now: float) -> list[Any]:
-    """Cells of an EndpointSlice."""
+    """Return the cells of an EndpointSlice."""
     ports = [str(port.port) if port.port is not None else port.name or "*" for port in piece.ports or ()]
     addresses = [address for endpoint in piece.endpoints for address in endpoint.addresses]
     return [
@@ -60,7 +60,7 @@ def endpoint_slice_cells(piece: discovery_v1.EndpointSlice, now: float) -> list[
 
 
 def endpoints_definition() -> ResourceDefinition[core_v1.Endpoints]:
-    """The definition of endpoints."""
+    """Return the definition of endpoints."""
     return BuiltinKind(
         core_v1.Endpoints,
         "endpoints",
@@ -72,7 +72,7 @@ def endpoints_definition() -> ResourceDefinition[core_v1.Endpoints]:
 
 
 def endpoint_slice_definition() -> ResourceDefinition[discovery_v1.EndpointSlice]:
-    """The definition of endpointslices."""
+    """Return the definition of endpointslices."""
     return BuiltinKind(
         discovery_v1.EndpointSlice,
         "endpointslices",

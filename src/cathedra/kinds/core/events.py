@@ -145,7 +145,7 @@ def _check_series(errors: ErrorList, event: core_v1.Event) -> None:
 
 
 def event_definition() -> ResourceDefinition[core_v1.Event]:
-    """The definition of events."""
+    """Return the definition of events."""
     return BuiltinKind(
         core_v1.Event,
         "events",
@@ -159,8 +159,8 @@ def event_definition() -> ResourceDefinition[core_v1.Event]:
 
 
 def events_definition() -> ResourceDefinition[core_v1.Event]:
-    """The same events in the group events.k8s.io, with its names for their fields
-    (docs/spec/apimachinery.md §18)."""
+    """Return the same events in the group events.k8s.io, with its names for their fields (docs/spec/apimachinery.md
+    §18)."""
     return ResourceDefinition(
         group="events.k8s.io",
         kind="Event",
@@ -180,7 +180,7 @@ def events_definition() -> ResourceDefinition[core_v1.Event]:
 
 
 def event_to_core(event: events_v1.Event) -> core_v1.Event:
-    """A new-style event in the form in which it is kept."""
+    """Return a new-style event in the form in which it is kept."""
     series = event.series
     return core_v1.Event(
         metadata=event.metadata,
@@ -202,7 +202,7 @@ def event_to_core(event: events_v1.Event) -> core_v1.Event:
 
 
 def event_from_core(event: core_v1.Event) -> events_v1.Event:
-    """An event as the group events.k8s.io shows it."""
+    """Return an event as the group events.k8s.io shows it."""
     series = event.series
     return events_v1.Event(
         metadata=event.metadata,
@@ -224,7 +224,7 @@ def event_from_core(event: core_v1.Event) -> events_v1.Event:
 
 
 def event_cells(event: core_v1.Event, now: float) -> list[Any]:
-    """Cells of an Event."""
+    """Return the cells of an Event."""
     first: Time | None = event.first_timestamp or event.event_time
     last: Time | None = event.last_timestamp or first
     count = event.count

@@ -151,7 +151,7 @@ _FIELDS: Final[Mapping[str, Callable[[core_v1.LimitRangeItem], Amounts]]] = {
 
 
 def limit_range_definition() -> ResourceDefinition[core_v1.LimitRange]:
-    """The definition of limitranges."""
+    """Return the definition of limitranges."""
     return BuiltinKind(
         core_v1.LimitRange,
         "limitranges",

@@ -20,7 +20,7 @@ NAMESPACE_COLUMNS: Final = (NAME, Column("Status", description="Active or Termin
 
 
 def default_namespace(namespace: core_v1.Namespace) -> core_v1.Namespace:
-    """A namespace labelled with its own name."""
+    """Return the object with its defaults: a namespace labelled with its own name."""
     name = namespace.metadata.name
     status = replace(namespace.status, **absent(namespace.status, phase="Active"))
     if not name:
@@ -66,7 +66,7 @@ class FinalizeStrategy(Strategy[core_v1.Namespace]):
     def prepare_update(
         self, new: core_v1.Namespace, old: core_v1.Namespace, context: RequestContext
     ) -> core_v1.Namespace:
-        """The stored namespace with the new finalizers."""
+        """Return the stored namespace with the new finalizers."""
         return replace(old, spec=replace(old.spec, finalizers=new.spec.finalizers))
 
     def validate_update(self, new: core_v1.Namespace, old: core_v1.Namespace, context: RequestContext) -> ErrorList:
@@ -101,7 +101,7 @@ class NamespaceDeletion(DeletionRules[core_v1.Namespace]):
 
 
 def namespace_definition() -> ResourceDefinition[core_v1.Namespace]:
-    """The definition of namespaces."""
+    """Return the definition of namespaces."""
     return BuiltinKind(
         core_v1.Namespace,
         "namespaces",
@@ -119,5 +119,5 @@ def namespace_definition() -> ResourceDefinition[core_v1.Namespace]:
 
 
 def namespace_cells(namespace: core_v1.Namespace, now: float) -> list[Any]:
-    """Cells of a Namespace."""
+    """Return the cells of a Namespace."""
     return [namespace.metadata.name, namespace.status.phase, age(namespace.metadata.creation_timestamp, now)]

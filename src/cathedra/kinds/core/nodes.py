@@ -119,7 +119,8 @@ def _check_ranges(errors: ErrorList, spec: core_v1.NodeSpec) -> None:
 
 
 def default_node(node: core_v1.Node) -> core_v1.Node:
-    """A node of which pods may use everything. ``podCIDR`` is the first of ``podCIDRs``, and decides if they differ."""
+    """Return the object with its defaults: a node of which pods may use everything. ``podCIDR`` is the first of
+    ``podCIDRs``, and decides if they differ."""
     spec, status = node.spec, node.status
     if status.capacity and not status.allocatable:
         status = replace(status, allocatable=dict(status.capacity))
@@ -140,12 +141,12 @@ class NodeStrategy(SpecStrategy[core_v1.Node]):
         return obj
 
     def validate_update(self, new: core_v1.Node, old: core_v1.Node, context: RequestContext) -> ErrorList:
-        """The rules of a change, whose texts depend on the release."""
+        """Check the rules of a change, whose texts depend on the release."""
         return validate_node_update(new, old, context.gates)
 
 
 def node_definition() -> ResourceDefinition[core_v1.Node]:
-    """The definition of nodes."""
+    """Return the definition of nodes."""
     return BuiltinKind(
         core_v1.Node,
         "nodes",
@@ -161,7 +162,7 @@ def node_definition() -> ResourceDefinition[core_v1.Node]:
 
 
 def node_cells(node: core_v1.Node, now: float) -> list[Any]:
-    """Cells of a Node."""
+    """Return the cells of a Node."""
     addresses = {address.type: address.address for address in reversed(node.status.addresses)}
     info = node.status.node_info
     kernel = info.kernel_version if info else ""

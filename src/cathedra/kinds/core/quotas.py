@@ -53,7 +53,7 @@ _STATUS: Final = FieldPath("status")
 
 
 def validate_quota(quota: core_v1.ResourceQuota, *stored: Amounts) -> ErrorList:
-    """Names and amounts of resources, and scopes that have a meaning for them (ValidateResourceQuota)."""
+    """Validate names and amounts of resources, and scopes that have a meaning for them (ValidateResourceQuota)."""
     errors, spec = ErrorList(), quota.spec
     _check_amounts(errors, _SPEC.child("hard"), spec.hard, *stored)
     scopes = spec.scopes
@@ -131,7 +131,7 @@ def validate_quota_update(new: core_v1.ResourceQuota, old: core_v1.ResourceQuota
 
 
 def validate_quota_status(new: core_v1.ResourceQuota, old: core_v1.ResourceQuota, gates: FeatureGates) -> ErrorList:
-    """Names and amounts of the resources in the status."""
+    """Validate names and amounts of the resources in the status."""
     errors = ErrorList()
     # The controller copies spec.hard to status.hard: an amount that the spec may keep must not stop it.
     kept = _kept(gates, old.status.hard, old.spec.hard)
@@ -151,7 +151,7 @@ class QuotaStrategy(SpecStrategy[core_v1.ResourceQuota]):
     def validate_update(
         self, new: core_v1.ResourceQuota, old: core_v1.ResourceQuota, context: RequestContext
     ) -> ErrorList:
-        """The rules of a change, which depend on the release."""
+        """Check the rules of a change, which depend on the release."""
         return validate_quota_update(new, old, context.gates)
 
 
@@ -161,12 +161,12 @@ class QuotaStatusStrategy(StatusStrategy[core_v1.ResourceQuota]):
     def validate_update(
         self, new: core_v1.ResourceQuota, old: core_v1.ResourceQuota, context: RequestContext
     ) -> ErrorList:
-        """The rules of a changed status, which depend on the release."""
+        """Check the rules of a changed status, which depend on the release."""
         return validate_quota_status(new, old, context.gates)
 
 
 def quota_definition() -> ResourceDefinition[core_v1.ResourceQuota]:
-    """The definition of resourcequotas."""
+    """Return the definition of resourcequotas."""
     return BuiltinKind(
         core_v1.ResourceQuota,
         "resourcequotas",
@@ -180,7 +180,7 @@ def quota_definition() -> ResourceDefinition[core_v1.ResourceQuota]:
 
 
 def quota_cells(quota: core_v1.ResourceQuota, now: float) -> list[Any]:
-    """Cells of a ResourceQuota."""
+    """Return the cells of a ResourceQuota."""
     used = quota.status.used
     entries = {name: f"{name}: {used.get(name, 0)}/{hard}" for name, hard in sorted(quota.status.hard.items())}
     requests = ", ".join(text for name, text in entries.items() if not name.startswith("limits"))

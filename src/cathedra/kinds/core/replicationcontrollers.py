@@ -45,7 +45,7 @@ REPLICATION_CONTROLLER_COLUMNS: Final = (
 
 
 def default_replication_controller(replicas: core_v1.ReplicationController) -> core_v1.ReplicationController:
-    """A replication controller of one, selecting its template's labels."""
+    """Return the object with its defaults: a replication controller of one, selecting its template's labels."""
     spec = replicas.spec
     changes: dict[str, Any] = absent(spec, replicas=1)
     if spec.template is not None:
@@ -107,7 +107,7 @@ def validate_replication_controller_status(
 
 
 def replication_controller_cells(controller: core_v1.ReplicationController, now: float) -> list[Any]:
-    """Cells of a ReplicationController."""
+    """Return the cells of a ReplicationController."""
     spec, status = controller.spec, controller.status
     return [
         controller.metadata.name,
@@ -127,7 +127,7 @@ class ReplicationControllerDeletion(DeletionRules[core_v1.ReplicationController]
 
 
 def replication_controller_definition() -> ResourceDefinition[core_v1.ReplicationController]:
-    """The definition of replicationcontrollers."""
+    """Return the definition of replicationcontrollers."""
     return BuiltinKind(
         core_v1.ReplicationController,
         "replicationcontrollers",

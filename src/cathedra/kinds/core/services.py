@@ -24,7 +24,7 @@ SERVICE_COLUMNS: Final = (
 
 
 def default_service(service: core_v1.Service) -> core_v1.Service:
-    """A service inside the cluster, reached at the ports of its pods."""
+    """Return the object with its defaults: a service inside the cluster, reached at the ports of its pods."""
     spec = service.spec
     changes: dict[str, Any] = absent(spec, type="ClusterIP", session_affinity="None")
     kind = spec.type or "ClusterIP"
@@ -51,7 +51,7 @@ def _service_port(port: core_v1.ServicePort) -> core_v1.ServicePort:
 
 
 def service_definition() -> ResourceDefinition[core_v1.Service]:
-    """The definition of services."""
+    """Return the definition of services."""
     return BuiltinKind(
         core_v1.Service,
         "services",
@@ -71,7 +71,7 @@ def service_definition() -> ResourceDefinition[core_v1.Service]:
 
 
 def service_cells(service: core_v1.Service, now: float) -> list[Any]:
-    """Cells of a Service."""
+    """Return the cells of a Service."""
     spec = service.spec
     ports = ",".join(_port(port) for port in spec.ports)
     selector = ",".join(f"{key}={value}" for key, value in sorted(spec.selector.items()))

@@ -51,13 +51,13 @@ VOLUME_COLUMNS: Final = (
 
 
 def default_volume_claim(claim: core_v1.PersistentVolumeClaim) -> core_v1.PersistentVolumeClaim:
-    """A claim on a volume with a file system."""
+    """Return the object with its defaults: a claim on a volume with a file system."""
     status = replace(claim.status, **absent(claim.status, phase="Pending"))
     return replace(claim, spec=replace(claim.spec, **absent(claim.spec, volume_mode="Filesystem")), status=status)
 
 
 def default_volume(volume: core_v1.PersistentVolume) -> core_v1.PersistentVolume:
-    """A volume that is kept when its claim goes."""
+    """Return the object with its defaults: a volume that is kept when its claim goes."""
     changes = absent(volume.spec, volume_mode="Filesystem", persistent_volume_reclaim_policy="Retain")
     host_path = volume.spec.host_path
     if host_path is not None and host_path.type is None:
@@ -102,7 +102,7 @@ class VolumeStatusStrategy(StatusStrategy[core_v1.PersistentVolume]):
 
 
 def volume_claim_cells(claim: core_v1.PersistentVolumeClaim, now: float) -> list[Any]:
-    """Cells of a PersistentVolumeClaim; capacity and modes are those of its volume."""
+    """Return the cells of a PersistentVolumeClaim; capacity and modes are those of its volume."""
     spec, status = claim.spec, claim.status
     bound = bool(spec.volume_name)
     return [
@@ -119,7 +119,7 @@ def volume_claim_cells(claim: core_v1.PersistentVolumeClaim, now: float) -> list
 
 
 def volume_cells(volume: core_v1.PersistentVolume, now: float) -> list[Any]:
-    """Cells of a PersistentVolume."""
+    """Return the cells of a PersistentVolume."""
     spec = volume.spec
     claim = spec.claim_ref
     return [
@@ -156,7 +156,7 @@ def _or_unset(value: str | None) -> str:
 
 
 def volume_claim_definition() -> ResourceDefinition[core_v1.PersistentVolumeClaim]:
-    """The definition of persistentvolumeclaims."""
+    """Return the definition of persistentvolumeclaims."""
     return BuiltinKind(
         core_v1.PersistentVolumeClaim,
         "persistentvolumeclaims",
@@ -170,7 +170,7 @@ def volume_claim_definition() -> ResourceDefinition[core_v1.PersistentVolumeClai
 
 
 def volume_definition() -> ResourceDefinition[core_v1.PersistentVolume]:
-    """The definition of persistentvolumes."""
+    """Return the definition of persistentvolumes."""
     return BuiltinKind(
         core_v1.PersistentVolume,
         "persistentvolumes",

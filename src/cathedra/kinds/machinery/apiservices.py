@@ -25,7 +25,7 @@ API_SERVICE_COLUMNS: Final = (
 
 
 def default_api_service(service: APIService) -> APIService:
-    """The service's port is that of HTTPS."""
+    """Return the object with its defaults: the service's port is that of HTTPS."""
     behind = service.spec.service
     if behind is None or behind.port is not None:
         return service
@@ -33,7 +33,7 @@ def default_api_service(service: APIService) -> APIService:
 
 
 def api_service_cells(service: APIService, now: float) -> list[Any]:
-    """Cells of an APIService."""
+    """Return the cells of an APIService."""
     behind = service.spec.service
     available = next((one for one in service.status.conditions if one.type == "Available"), None)
     shown = "Unknown"
@@ -48,7 +48,7 @@ def api_service_cells(service: APIService, now: float) -> list[Any]:
 
 
 def api_service_errors(service: APIService) -> ErrorList:
-    """Everything that is wrong with an APIService."""
+    """Return everything that is wrong with an APIService."""
     errors, spec = ErrorList(), service.spec
     wanted = f"{spec.version}.{spec.group}"
     if service.metadata.name != wanted:
@@ -90,7 +90,7 @@ def _local_errors(errors: ErrorList, service: APIService) -> None:
 
 
 def api_service_definition() -> ResourceDefinition[APIService]:
-    """The definition of apiservices."""
+    """Return the definition of apiservices."""
     return BuiltinKind(
         APIService,
         "apiservices",

@@ -55,7 +55,7 @@ def default_autoscaler(scaler: autoscaling_v2.HorizontalPodAutoscaler) -> autosc
 
 
 def autoscaler_cells(scaler: autoscaling_v2.HorizontalPodAutoscaler, now: float) -> list[Any]:
-    """Cells of a HorizontalPodAutoscaler."""
+    """Return the cells of a HorizontalPodAutoscaler."""
     spec = scaler.spec
     return [
         scaler.metadata.name,
@@ -124,7 +124,7 @@ def _autoscaler_errors(scaler: autoscaling_v2.HorizontalPodAutoscaler) -> ErrorL
 
 
 def autoscaler_definition() -> ResourceDefinition[autoscaling_v2.HorizontalPodAutoscaler]:
-    """The definition of horizontalpodautoscalers."""
+    """Return the definition of horizontalpodautoscalers."""
     defined = BuiltinKind(
         autoscaling_v2.HorizontalPodAutoscaler,
         "horizontalpodautoscalers",
@@ -188,7 +188,7 @@ def autoscaler_to_hub(scaler: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAut
 
 
 def autoscaler_from_hub(scaler: v2.HorizontalPodAutoscaler) -> v1.HorizontalPodAutoscaler:
-    """The autoscaler with the use of cpu as a number, and the rest in annotations."""
+    """Return the autoscaler with the use of cpu as a number, and the rest in annotations."""
     spec, status = scaler.spec, scaler.status
     wanted = used = None
     metrics: list[v1.MetricSpec] = []

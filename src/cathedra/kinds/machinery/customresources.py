@@ -15,7 +15,7 @@ CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
 def crd_cells(definition: apiextensions_v1.CustomResourceDefinition, now: float) -> list[Any]:
-    """Cells of a CustomResourceDefinition."""
+    """Return the cells of a CustomResourceDefinition."""
     return generic_cells(definition, now)
 
 
@@ -26,7 +26,7 @@ class CustomResourceDefinitionDeletion(DeletionRules[apiextensions_v1.CustomReso
 
 
 def custom_resource_definition() -> ResourceDefinition[apiextensions_v1.CustomResourceDefinition]:
-    """The definition of customresourcedefinitions."""
+    """Return the definition of customresourcedefinitions."""
     return BuiltinKind(
         apiextensions_v1.CustomResourceDefinition,
         "customresourcedefinitions",

@@ -35,7 +35,7 @@ RUNTIME_CLASS_COLUMNS: Final = (NAME, Column("Handler", description="The configu
 
 
 def runtime_class_cells(runtime: node_v1.RuntimeClass, now: float) -> list[Any]:
-    """Cells of a RuntimeClass."""
+    """Return the cells of a RuntimeClass."""
     return [runtime.metadata.name, runtime.handler, age(runtime.metadata.creation_timestamp, now)]
 
 

@@ -43,7 +43,7 @@ def validate_budget(budget: policy_v1.PodDisruptionBudget) -> ErrorList:
 
 
 def budget_cells(budget: policy_v1.PodDisruptionBudget, now: float) -> list[Any]:
-    """Cells of a PodDisruptionBudget."""
+    """Return the cells of a PodDisruptionBudget."""
     least, most = budget.spec.min_available, budget.spec.max_unavailable
     return [
         budget.metadata.name,
@@ -55,7 +55,7 @@ def budget_cells(budget: policy_v1.PodDisruptionBudget, now: float) -> list[Any]
 
 
 def disruption_budget_definition() -> ResourceDefinition[policy_v1.PodDisruptionBudget]:
-    """The definition of poddisruptionbudgets."""
+    """Return the definition of poddisruptionbudgets."""
     return BuiltinKind(
         policy_v1.PodDisruptionBudget,
         "poddisruptionbudgets",

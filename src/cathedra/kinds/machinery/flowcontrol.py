@@ -39,7 +39,7 @@ PRIORITY_LEVEL_COLUMNS: Final = (
 
 
 def default_flow_schema(schema: flowcontrol.FlowSchema) -> flowcontrol.FlowSchema:
-    """A precedence in the middle."""
+    """Return the object with its defaults: a precedence in the middle."""
     spec = schema.spec
     return replace(schema, spec=replace(spec, matching_precedence=spec.matching_precedence or PRECEDENCE))
 
@@ -77,7 +77,7 @@ def _limited(limited: flowcontrol.LimitedPriorityLevelConfiguration) -> flowcont
 
 
 def validate_flow_schema(schema: flowcontrol.FlowSchema) -> ErrorList:
-    """A precedence in bounds, a priority level, and rules about subjects and requests (ValidateFlowSchema)."""
+    """Require a precedence in bounds, a priority level, and rules about subjects and requests (ValidateFlowSchema)."""
     errors = ErrorList()
     spec, path = schema.spec, FieldPath("spec")
     precedence, where = spec.matching_precedence, path.child("matchingPrecedence")
@@ -142,7 +142,7 @@ def _check_limited(errors: ErrorList, path: FieldPath, limited: flowcontrol.Limi
 
 
 def flow_schema_cells(schema: flowcontrol.FlowSchema, now: float) -> list[Any]:
-    """Cells of a FlowSchema."""
+    """Return the cells of a FlowSchema."""
     spec = schema.spec
     dangling = next((one.status for one in schema.status.conditions if one.type == "Dangling"), "?")
     return [
@@ -156,7 +156,7 @@ def flow_schema_cells(schema: flowcontrol.FlowSchema, now: float) -> list[Any]:
 
 
 def priority_level_cells(level: flowcontrol.PriorityLevelConfiguration, now: float) -> list[Any]:
-    """Cells of a PriorityLevelConfiguration."""
+    """Return the cells of a PriorityLevelConfiguration."""
     limited = level.spec.limited
     queuing = limited.limit_response.queuing if limited is not None else None
     return [
@@ -169,7 +169,7 @@ def priority_level_cells(level: flowcontrol.PriorityLevelConfiguration, now: flo
 
 
 def flow_schema_definition() -> ResourceDefinition[flowcontrol.FlowSchema]:
-    """The definition of flowschemas."""
+    """Return the definition of flowschemas."""
     return BuiltinKind(
         flowcontrol.FlowSchema,
         "flowschemas",
@@ -182,7 +182,7 @@ def flow_schema_definition() -> ResourceDefinition[flowcontrol.FlowSchema]:
 
 
 def priority_level_definition() -> ResourceDefinition[flowcontrol.PriorityLevelConfiguration]:
-    """The definition of prioritylevelconfigurations."""
+    """Return the definition of prioritylevelconfigurations."""
     return BuiltinKind(
         flowcontrol.PriorityLevelConfiguration,
         "prioritylevelconfigurations",

@@ -28,12 +28,12 @@ def validate_lease(lease: coordination_v1.Lease) -> ErrorList:
 
 
 def lease_cells(lease: coordination_v1.Lease, now: float) -> list[Any]:
-    """Cells of a Lease."""
+    """Return the cells of a Lease."""
     return [lease.metadata.name, lease.spec.holder_identity or "", age(lease.metadata.creation_timestamp, now)]
 
 
 def lease_definition() -> ResourceDefinition[coordination_v1.Lease]:
-    """The definition of leases."""
+    """Return the definition of leases."""
     return BuiltinKind(
         coordination_v1.Lease,
         "leases",

@@ -39,7 +39,8 @@ BINDING_COLUMNS: Final = (
 
 
 def default_mutating_policy(policy: v1.MutatingAdmissionPolicy) -> v1.MutatingAdmissionPolicy:
-    """A policy that refuses when it cannot be applied, and matches by equivalence."""
+    """Return the object with its defaults: a policy that refuses when it cannot be applied, and matches by
+    equivalence."""
     spec = policy.spec
     changes: dict[str, Any] = absent(spec, failure_policy="Fail")
     if spec.match_constraints is not None:
@@ -48,7 +49,7 @@ def default_mutating_policy(policy: v1.MutatingAdmissionPolicy) -> v1.MutatingAd
 
 
 def default_mutating_policy_binding(binding: v1.MutatingAdmissionPolicyBinding) -> v1.MutatingAdmissionPolicyBinding:
-    """A binding that matches by equivalence."""
+    """Return the object with its defaults: a binding that matches by equivalence."""
     matched = binding.spec.match_resources
     if matched is None:
         return binding
@@ -56,7 +57,7 @@ def default_mutating_policy_binding(binding: v1.MutatingAdmissionPolicyBinding) 
 
 
 def mutating_policy_cells(policy: v1.MutatingAdmissionPolicy, now: float) -> list[Any]:
-    """Cells of a MutatingAdmissionPolicy."""
+    """Return the cells of a MutatingAdmissionPolicy."""
     kind = policy.spec.param_kind
     return [
         policy.metadata.name,
@@ -67,13 +68,13 @@ def mutating_policy_cells(policy: v1.MutatingAdmissionPolicy, now: float) -> lis
 
 
 def mutating_policy_binding_cells(binding: v1.MutatingAdmissionPolicyBinding, now: float) -> list[Any]:
-    """Cells of a MutatingAdmissionPolicyBinding."""
+    """Return the cells of a MutatingAdmissionPolicyBinding."""
     created = age(binding.metadata.creation_timestamp, now)
     return [binding.metadata.name, binding.spec.policy_name, param_ref_cell(binding.spec.param_ref), created]
 
 
 def mutating_policy_definition(gates: FeatureGates) -> ResourceDefinition[v1.MutatingAdmissionPolicy]:
-    """The definition of mutatingadmissionpolicies."""
+    """Return the definition of mutatingadmissionpolicies."""
     defined = BuiltinKind(
         v1.MutatingAdmissionPolicy,
         "mutatingadmissionpolicies",
@@ -88,7 +89,7 @@ def mutating_policy_definition(gates: FeatureGates) -> ResourceDefinition[v1.Mut
 
 
 def mutating_policy_binding_definition(gates: FeatureGates) -> ResourceDefinition[v1.MutatingAdmissionPolicyBinding]:
-    """The definition of mutatingadmissionpolicybindings."""
+    """Return the definition of mutatingadmissionpolicybindings."""
     defined = BuiltinKind(
         v1.MutatingAdmissionPolicyBinding,
         "mutatingadmissionpolicybindings",

@@ -52,7 +52,7 @@ ADDRESS_TAGS: Final = TypeTags(
 
 
 def ingress_cells(ingress: networking_v1.Ingress, now: float) -> list[Any]:
-    """Cells of an Ingress."""
+    """Return the cells of an Ingress."""
     spec = ingress.spec
     addresses = {entry.ip or entry.hostname for entry in ingress.status.load_balancer.ingress} - {""}
     return [
@@ -78,13 +78,13 @@ def _hosts(rules: tuple[networking_v1.IngressRule, ...]) -> str:
 
 
 def network_policy_cells(policy: networking_v1.NetworkPolicy, now: float) -> list[Any]:
-    """Cells of a NetworkPolicy."""
+    """Return the cells of a NetworkPolicy."""
     created = age(policy.metadata.creation_timestamp, now)
     return [policy.metadata.name, selector_text(policy.spec.pod_selector), created]
 
 
 def ingress_class_cells(ingress: networking_v1.IngressClass, now: float) -> list[Any]:
-    """Cells of an IngressClass."""
+    """Return the cells of an IngressClass."""
     reference = ingress.spec.parameters
     shown = "<none>"
     if reference is not None:
@@ -94,12 +94,12 @@ def ingress_class_cells(ingress: networking_v1.IngressClass, now: float) -> list
 
 
 def address_range_cells(service: networking_v1.ServiceCIDR, now: float) -> list[Any]:
-    """Cells of a ServiceCIDR."""
+    """Return the cells of a ServiceCIDR."""
     return [service.metadata.name, ",".join(service.spec.cidrs), age(service.metadata.creation_timestamp, now)]
 
 
 def address_cells(address: networking_v1.IPAddress, now: float) -> list[Any]:
-    """Cells of an IPAddress."""
+    """Return the cells of an IPAddress."""
     parent = address.spec.parent_ref
     shown = "<none>"
     if parent is not None:
@@ -108,7 +108,7 @@ def address_cells(address: networking_v1.IPAddress, now: float) -> list[Any]:
 
 
 def networking_definitions() -> tuple[AnyDefinition, ...]:
-    """The definitions of all kinds of the group."""
+    """Return the definitions of all kinds of the group."""
     return (
         network_policy_definition(),
         ingress_definition(),
@@ -137,7 +137,7 @@ def networking_definitions() -> tuple[AnyDefinition, ...]:
 
 
 def ingress_definition() -> ResourceDefinition[networking_v1.Ingress]:
-    """The definition of ingresses."""
+    """Return the definition of ingresses."""
     return BuiltinKind(
         networking_v1.Ingress,
         "ingresses",
@@ -149,7 +149,7 @@ def ingress_definition() -> ResourceDefinition[networking_v1.Ingress]:
 
 
 def network_policy_definition() -> ResourceDefinition[networking_v1.NetworkPolicy]:
-    """The definition of networkpolicies."""
+    """Return the definition of networkpolicies."""
     return BuiltinKind(
         networking_v1.NetworkPolicy,
         "networkpolicies",

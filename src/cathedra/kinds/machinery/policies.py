@@ -29,7 +29,7 @@ POLICY_BINDING_COLUMNS: Final = (
 def default_policy(
     policy: admissionregistration_v1.ValidatingAdmissionPolicy,
 ) -> admissionregistration_v1.ValidatingAdmissionPolicy:
-    """A policy that refuses when it cannot be evaluated."""
+    """Return the object with its defaults: a policy that refuses when it cannot be evaluated."""
     spec = policy.spec
     changes: dict[str, Any] = absent(spec, failure_policy="Fail")
     if spec.match_constraints is not None:
@@ -40,7 +40,7 @@ def default_policy(
 def default_policy_binding(
     binding: admissionregistration_v1.ValidatingAdmissionPolicyBinding,
 ) -> admissionregistration_v1.ValidatingAdmissionPolicyBinding:
-    """A binding that matches by equivalence."""
+    """Return the object with its defaults: a binding that matches by equivalence."""
     if binding.spec.match_resources is None:
         return binding
     return replace(binding, spec=replace(binding.spec, match_resources=match_resources(binding.spec.match_resources)))
@@ -70,7 +70,7 @@ def scoped(rule: Any) -> Any:
 
 
 def policy_cells(policy: admissionregistration_v1.ValidatingAdmissionPolicy, now: float) -> list[Any]:
-    """Cells of a ValidatingAdmissionPolicy."""
+    """Return the cells of a ValidatingAdmissionPolicy."""
     kind = policy.spec.param_kind
     return [
         policy.metadata.name,
@@ -81,7 +81,7 @@ def policy_cells(policy: admissionregistration_v1.ValidatingAdmissionPolicy, now
 
 
 def policy_binding_cells(binding: admissionregistration_v1.ValidatingAdmissionPolicyBinding, now: float) -> list[Any]:
-    """Cells of a ValidatingAdmissionPolicyBinding."""
+    """Return the cells of a ValidatingAdmissionPolicyBinding."""
     created = age(binding.metadata.creation_timestamp, now)
     return [binding.metadata.name, binding.spec.policy_name, param_ref_cell(binding.spec.param_ref), created]
 
@@ -94,7 +94,7 @@ def param_ref_cell(reference: admissionregistration_v1.ParamRef | None) -> str:
 
 
 def policy_definition() -> ResourceDefinition[admissionregistration_v1.ValidatingAdmissionPolicy]:
-    """The definition of validatingadmissionpolicies."""
+    """Return the definition of validatingadmissionpolicies."""
     return BuiltinKind(
         admissionregistration_v1.ValidatingAdmissionPolicy,
         "validatingadmissionpolicies",
@@ -107,7 +107,7 @@ def policy_definition() -> ResourceDefinition[admissionregistration_v1.Validatin
 
 
 def policy_binding_definition() -> ResourceDefinition[admissionregistration_v1.ValidatingAdmissionPolicyBinding]:
-    """The definition of validatingadmissionpolicybindings."""
+    """Return the definition of validatingadmissionpolicybindings."""
     return BuiltinKind(
         admissionregistration_v1.ValidatingAdmissionPolicyBinding,
         "validatingadmissionpolicybindings",

@@ -60,7 +60,8 @@ def _default_subject(subject: rbac_v1.Subject) -> rbac_v1.Subject:
 
 
 def default_role(role: Any) -> Any:
-    """A role without rules: Kubernetes stores no empty lists, and shows them as null."""
+    """Return the object with its defaults: a role without rules: Kubernetes stores no empty lists, and shows them as
+    null."""
     return replace(role, rules=None) if role.rules == () else role
 
 
@@ -156,7 +157,7 @@ def validate_binding_update(new: Any, old: Any) -> ErrorList:
 
 
 def binding_cells(binding: rbac_v1.RoleBinding | rbac_v1.ClusterRoleBinding, now: float) -> list[Any]:
-    """Cells of a RoleBinding or ClusterRoleBinding."""
+    """Return the cells of a RoleBinding or ClusterRoleBinding."""
     named: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
     for subject in binding.subjects:
         accounts = subject.kind == "ServiceAccount"
@@ -170,7 +171,7 @@ def binding_cells(binding: rbac_v1.RoleBinding | rbac_v1.ClusterRoleBinding, now
 
 
 def role_definition() -> ResourceDefinition[rbac_v1.Role]:
-    """The definition of roles."""
+    """Return the definition of roles."""
     return BuiltinKind(
         rbac_v1.Role,
         "roles",
@@ -183,7 +184,7 @@ def role_definition() -> ResourceDefinition[rbac_v1.Role]:
 
 
 def cluster_role_definition() -> ResourceDefinition[rbac_v1.ClusterRole]:
-    """The definition of clusterroles."""
+    """Return the definition of clusterroles."""
     return BuiltinKind(
         rbac_v1.ClusterRole,
         "clusterroles",
@@ -196,7 +197,7 @@ def cluster_role_definition() -> ResourceDefinition[rbac_v1.ClusterRole]:
 
 
 def role_binding_definition() -> ResourceDefinition[rbac_v1.RoleBinding]:
-    """The definition of rolebindings."""
+    """Return the definition of rolebindings."""
     return BuiltinKind(
         rbac_v1.RoleBinding,
         "rolebindings",
@@ -210,7 +211,7 @@ def role_binding_definition() -> ResourceDefinition[rbac_v1.RoleBinding]:
 
 
 def cluster_role_binding_definition() -> ResourceDefinition[rbac_v1.ClusterRoleBinding]:
-    """The definition of clusterrolebindings."""
+    """Return the definition of clusterrolebindings."""
     return BuiltinKind(
         rbac_v1.ClusterRoleBinding,
         "clusterrolebindings",

@@ -31,7 +31,7 @@ SIGNING_REQUEST_COLUMNS: Final = (
 
 
 def signing_request_cells(request: certificates_v1.CertificateSigningRequest, now: float) -> list[Any]:
-    """Cells of a CertificateSigningRequest."""
+    """Return the cells of a CertificateSigningRequest."""
     spec = request.spec
     seconds = spec.expiration_seconds
     return [
@@ -66,7 +66,7 @@ class SigningRequestStrategy(SpecStrategy[Request]):
         return replace(super().prepare_create(obj, context), spec=spec)
 
     def validate_create(self, obj: Request, context: RequestContext) -> ErrorList:
-        """A request that can be read, a signer, usages, and ten minutes at least."""
+        """Require a request that can be read, a signer, usages, and ten minutes at least."""
         # With the first request: it loads the cryptography library.
         from cathedra.certificates.requests import BadRequest, read_request
 
@@ -161,7 +161,7 @@ def _condition_errors(new: Request, old: Request) -> ErrorList:
 
 
 def signing_request_definition() -> ResourceDefinition[certificates_v1.CertificateSigningRequest]:
-    """The definition of certificatesigningrequests."""
+    """Return the definition of certificatesigningrequests."""
     return BuiltinKind(
         certificates_v1.CertificateSigningRequest,
         "certificatesigningrequests",

@@ -70,7 +70,7 @@ _DEFAULT_CLASS: Final = (
 
 
 def storage_class_cells(storage: storage_v1.StorageClass, now: float) -> list[Any]:
-    """Cells of a StorageClass."""
+    """Return the cells of a StorageClass."""
     metadata = storage.metadata
     default = any(metadata.annotations.get(name) == "true" for name in _DEFAULT_CLASS)
     return [
@@ -84,7 +84,7 @@ def storage_class_cells(storage: storage_v1.StorageClass, now: float) -> list[An
 
 
 def driver_cells(driver: storage_v1.CSIDriver, now: float) -> list[Any]:
-    """Cells of a CSIDriver."""
+    """Return the cells of a CSIDriver."""
     spec = driver.spec
     return [
         driver.metadata.name,
@@ -99,18 +99,18 @@ def driver_cells(driver: storage_v1.CSIDriver, now: float) -> list[Any]:
 
 
 def node_cells(node: storage_v1.CSINode, now: float) -> list[Any]:
-    """Cells of a CSINode."""
+    """Return the cells of a CSINode."""
     return [node.metadata.name, len(node.spec.drivers or ()), age(node.metadata.creation_timestamp, now)]
 
 
 def capacity_cells(capacity: storage_v1.CSIStorageCapacity, now: float) -> list[Any]:
-    """Cells of a CSIStorageCapacity."""
+    """Return the cells of a CSIStorageCapacity."""
     left = "<unset>" if capacity.capacity is None else str(capacity.capacity)
     return [capacity.metadata.name, capacity.storage_class_name, left]
 
 
 def attachment_cells(attachment: storage_v1.VolumeAttachment, now: float) -> list[Any]:
-    """Cells of a VolumeAttachment."""
+    """Return the cells of a VolumeAttachment."""
     spec = attachment.spec
     return [
         attachment.metadata.name,
@@ -123,7 +123,7 @@ def attachment_cells(attachment: storage_v1.VolumeAttachment, now: float) -> lis
 
 
 def attributes_class_cells(attributes: storage_v1.VolumeAttributesClass, now: float) -> list[Any]:
-    """Cells of a VolumeAttributesClass."""
+    """Return the cells of a VolumeAttributesClass."""
     return [attributes.metadata.name, attributes.driver_name, age(attributes.metadata.creation_timestamp, now)]
 
 
@@ -161,7 +161,7 @@ class DriverStrategy(DefaultedStrategy[storage_v1.CSIDriver]):
 
 
 def storage_definitions() -> tuple[AnyDefinition, ...]:
-    """The definitions of all kinds of the group."""
+    """Return the definitions of all kinds of the group."""
     return (
         BuiltinKind(
             storage_v1.StorageClass,

@@ -44,13 +44,13 @@ def webhook_cells(
     ),
     now: float,
 ) -> list[Any]:
-    """Cells of a webhook configuration."""
+    """Return the cells of a webhook configuration."""
     created = age(configuration.metadata.creation_timestamp, now)
     return [configuration.metadata.name, len(configuration.webhooks), created]
 
 
 def validating_webhook_definition() -> ResourceDefinition[admissionregistration_v1.ValidatingWebhookConfiguration]:
-    """The definition of validatingwebhookconfigurations."""
+    """Return the definition of validatingwebhookconfigurations."""
     return BuiltinKind(
         admissionregistration_v1.ValidatingWebhookConfiguration,
         "validatingwebhookconfigurations",
@@ -62,7 +62,7 @@ def validating_webhook_definition() -> ResourceDefinition[admissionregistration_
 
 
 def mutating_webhook_definition() -> ResourceDefinition[admissionregistration_v1.MutatingWebhookConfiguration]:
-    """The definition of mutatingwebhookconfigurations."""
+    """Return the definition of mutatingwebhookconfigurations."""
     return BuiltinKind(
         admissionregistration_v1.MutatingWebhookConfiguration,
         "mutatingwebhookconfigurations",

@@ -63,7 +63,7 @@ class ClassStrategy(Strategy[resource.DeviceClass]):
         return first_generation(replace(obj, spec=enabled_class_spec(obj.spec, None, context.gates)))
 
     def validate_create(self, obj: resource.DeviceClass, context: RequestContext) -> ErrorList:
-        """All rules of a class."""
+        """Check all rules of a class."""
         found = validate_class(obj, None, context)
         return with_declared(found, CLASS_TAGS, CLASS_SHAPES, obj, None, context)
 
@@ -78,7 +78,7 @@ class ClassStrategy(Strategy[resource.DeviceClass]):
     def validate_update(
         self, new: resource.DeviceClass, old: resource.DeviceClass, context: RequestContext
     ) -> ErrorList:
-        """All rules of a class; unchanged lists count as stored."""
+        """Check all rules of a class; unchanged lists count as stored."""
         found = validate_class(new, old, context)
         return with_declared(found, CLASS_TAGS, CLASS_SHAPES, new, old, context)
 
@@ -107,7 +107,7 @@ def _declared_elsewhere(_: str) -> list[str]:
 
 
 def class_definition(gates: FeatureGates) -> ResourceDefinition[resource.DeviceClass]:
-    """The definition of deviceclasses."""
+    """Return the definition of deviceclasses."""
     is_declared = gates.has(behaviours.DECLARED_TAGS_ENFORCED) and gates["DeclarativeValidationBeta"]
     return ResourceDefinition(
         group=GROUP,

@@ -14,7 +14,7 @@ from cathedra.releases.served import versions
 
 
 def device_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
-    """The kinds of the group that the release has."""
+    """Return the kinds of the group that the release has."""
     kinds: list[AnyDefinition] = [
         class_definition(gates),
         claim_definition(gates),

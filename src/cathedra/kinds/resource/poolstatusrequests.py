@@ -38,7 +38,7 @@ from cathedra.releases import FeatureGates, behaviours
 def default_pool_status_request(
     request: resource_v1alpha3.ResourcePoolStatusRequest,
 ) -> resource_v1alpha3.ResourcePoolStatusRequest:
-    """A question that wants at most a hundred pools."""
+    """Return the object with its defaults: a question that wants at most a hundred pools."""
     if request.spec.limit is not None:
         return request
     return replace(request, spec=replace(request.spec, limit=100))
@@ -69,7 +69,7 @@ class PoolStatusRequestStrategy(Strategy[ResourcePoolStatusRequest]):
         return replace(obj, spec=enabled_pool_status_spec(obj.spec, None, context.gates), status=None)
 
     def validate_create(self, obj: ResourcePoolStatusRequest, context: RequestContext) -> ErrorList:
-        """All rules of a question."""
+        """Check all rules of a question."""
         return validate_pool_status_request(obj, None, context.gates)
 
     def prepare_update(
@@ -81,7 +81,7 @@ class PoolStatusRequestStrategy(Strategy[ResourcePoolStatusRequest]):
     def validate_update(
         self, new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, context: RequestContext
     ) -> ErrorList:
-        """The question is immutable."""
+        """Refuse a changed question."""
         return validate_pool_status_request(new, old, context.gates)
 
 
@@ -106,7 +106,7 @@ class PoolStatusRequestStatusStrategy(Strategy[ResourcePoolStatusRequest]):
     def validate_update(
         self, new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, context: RequestContext
     ) -> ErrorList:
-        """All rules of an answer."""
+        """Check all rules of an answer."""
         return validate_pool_status(new, old, context.gates)
 
 
@@ -143,7 +143,7 @@ POOL_STATUS_COLUMNS: Final = (
 
 
 def pool_status_cells(request: resource_v1alpha3.ResourcePoolStatusRequest, now: float) -> list[Any]:
-    """Cells of a ResourcePoolStatusRequest: dashes until there is an answer."""
+    """Return the cells of a ResourcePoolStatusRequest: dashes until there is an answer."""
     status = request.status
     numbers: list[str] = ["-"] * 5
     state, completed, count = "Pending", "<none>", 0

@@ -96,7 +96,7 @@ class TaintRuleStrategy(Strategy[resource.DeviceTaintRule]):
         return first_generation(replace(obj, status=resource.DeviceTaintRuleStatus()))
 
     def validate_create(self, obj: resource.DeviceTaintRule, context: RequestContext) -> ErrorList:
-        """All rules of a taint rule."""
+        """Check all rules of a taint rule."""
         found = validate_taint_rule(obj, None, context)
         return with_declared(found, TAINT_RULE_TAGS, None, obj, None, context)
 
@@ -118,14 +118,14 @@ class TaintRuleStrategy(Strategy[resource.DeviceTaintRule]):
     def validate_update(
         self, new: resource.DeviceTaintRule, old: resource.DeviceTaintRule, context: RequestContext
     ) -> ErrorList:
-        """All rules of a taint rule; an unchanged effect is left alone."""
+        """Check all rules of a taint rule; an unchanged effect is left alone."""
         found = validate_taint_rule(new, old, context)
         return with_declared(found, TAINT_RULE_TAGS, None, new, old, context)
 
     def warnings(
         self, new: resource.DeviceTaintRule, old: resource.DeviceTaintRule | None, context: RequestContext
     ) -> Sequence[str]:
-        """A selector without any condition taints every device."""
+        """Warn of a selector without any condition, which taints every device."""
         empty = new.spec.device_selector == resource.DeviceTaintSelector()
         if not (empty and context.gates.has(behaviours.EMPTY_TAINT_SELECTOR_WARNS)):
             return ()
@@ -150,7 +150,7 @@ class TaintRuleStatusStrategy(Strategy[resource.DeviceTaintRule]):
     def validate_update(
         self, new: resource.DeviceTaintRule, old: resource.DeviceTaintRule, context: RequestContext
     ) -> ErrorList:
-        """The rules of conditions."""
+        """Check the rules of conditions."""
         return validate_taint_rule_status(new, context.gates)
 
 
@@ -165,7 +165,7 @@ def _without_status(rule: resource.DeviceTaintRule) -> resource.DeviceTaintRule:
 
 
 def taint_rule_cells(rule: resource.DeviceTaintRule, now: float) -> list[Any]:
-    """Cells of a DeviceTaintRule."""
+    """Return the cells of a DeviceTaintRule."""
     taint = rule.spec.taint
     added = age(taint.time_added, now) if taint.time_added else ""
     return [rule.metadata.name, taint.key, taint.value, taint.effect, added, age(rule.metadata.creation_timestamp, now)]

@@ -42,7 +42,7 @@ def served_versions(gates: FeatureGates, shapes: Shapes) -> tuple[VersionDefinit
 def beta_version(
     kind: type[meta_v1.KubeObject], to_hub: Callable[[Any], Any], from_hub: Callable[[Any], Any]
 ) -> VersionDefinition:
-    """A kind in v1beta1."""
+    """Return a kind in v1beta1."""
     return VersionDefinition("v1beta1", kind, to_hub, from_hub, served_by_default=False)
 
 
@@ -52,7 +52,7 @@ def alpha_version(
     to_hub: Callable[[Any], Any],
     from_hub: Callable[[Any], Any],
 ) -> VersionDefinition:
-    """A kind in v1alpha3 of 1.32 and 1.33, where it has the shape of v1beta1."""
+    """Return a kind in v1alpha3 of 1.32 and 1.33, where it has the shape of v1beta1."""
 
     def alpha_to_hub(obj: Any) -> Any:
         return to_hub(reshape(obj, flat))
@@ -64,7 +64,7 @@ def alpha_version(
 
 
 def reshape_all(items: Any, kind: type[KubeStruct]) -> Any:
-    """A list reshaped element by element; absent and spelled-out-empty lists stay what they are."""
+    """Return a list reshaped element by element; absent and spelled-out-empty lists stay what they are."""
     if items is None or items is EMPTY_LIST:
         return items
     return tuple(reshape(item, kind) for item in items)

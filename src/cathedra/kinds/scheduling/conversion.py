@@ -31,7 +31,7 @@ def _optional(value: Any, kind: type[KubeStruct]) -> Any:
 
 
 def group_to_hub(group: old.PodGroup) -> hub.PodGroup:
-    """The pod group as it is kept."""
+    """Return the pod group as it is kept."""
     spec = group.spec
     reference = spec.pod_group_template_ref.workload if spec.pod_group_template_ref is not None else None
     return hub.PodGroup(
@@ -54,7 +54,7 @@ def group_to_hub(group: old.PodGroup) -> hub.PodGroup:
 
 
 def group_from_hub(group: hub.PodGroup) -> old.PodGroup:
-    """The pod group as release 1.36 shows it."""
+    """Return the pod group as release 1.36 shows it."""
     spec = group.spec
     reference = None
     if spec.workload_ref is not None:
@@ -78,7 +78,7 @@ def group_from_hub(group: hub.PodGroup) -> old.PodGroup:
 
 
 def workload_to_hub(workload: old.Workload) -> hub.Workload:
-    """The workload as it is kept."""
+    """Return the workload as it is kept."""
     spec = workload.spec
     return hub.Workload(
         metadata=workload.metadata,
@@ -102,7 +102,7 @@ def _template_to_hub(template: old.PodGroupTemplate) -> hub.PodGroupTemplate:
 
 
 def workload_from_hub(workload: hub.Workload) -> old.Workload:
-    """The workload as release 1.36 shows it."""
+    """Return the workload as release 1.36 shows it."""
     spec = workload.spec
     return old.Workload(
         metadata=workload.metadata,

@@ -105,7 +105,7 @@ class PodGroupStatusStrategy(Strategy[PodGroup]):
         return replace(group, status=replace(group.status, resource_claim_statuses=()))
 
     def validate_update(self, new: PodGroup, old: PodGroup, context: RequestContext) -> ErrorList:
-        """The rules of a group's status."""
+        """Check the rules of a group's status."""
         return validate_pod_group_status(new, context.gates)
 
 
@@ -137,7 +137,7 @@ class CompositePodGroupStatusStrategy(StatusStrategy[CompositePodGroup]):
 
 
 def pod_group_cells(group: PodGroup, now: float) -> list[Any]:
-    """Cells of a PodGroup."""
+    """Return the cells of a PodGroup."""
     policy = "Gang" if group.spec.scheduling_policy.gang is not None else "Basic"
     reference = getattr(group.spec, "workload_ref", None) or getattr(group.spec, "pod_group_template_ref", None)
     return [

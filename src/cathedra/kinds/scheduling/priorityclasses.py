@@ -24,7 +24,7 @@ PRIORITY_COLUMNS: Final = (
 
 
 def default_priority_class(priority: scheduling_v1.PriorityClass) -> scheduling_v1.PriorityClass:
-    """A priority that may push out lower ones."""
+    """Return the object with its defaults: a priority that may push out lower ones."""
     return replace(priority, **absent(priority, preemption_policy="PreemptLowerPriority"))
 
 
@@ -46,7 +46,7 @@ def validate_priority_class(priority: scheduling_v1.PriorityClass) -> ErrorList:
 
 
 def validate_priority_class_update(new: scheduling_v1.PriorityClass, old: scheduling_v1.PriorityClass) -> ErrorList:
-    """The value stays, for pods have copied it."""
+    """Refuse a changed value, for pods have copied it."""
     errors = ErrorList()
     if new.value != old.value:
         errors.forbidden("value", "may not be changed in an update.")
@@ -64,7 +64,7 @@ class CountedPriority(DefaultedStrategy[scheduling_v1.PriorityClass]):
 
 
 def priority_class_definition() -> ResourceDefinition[scheduling_v1.PriorityClass]:
-    """The definition of priorityclasses."""
+    """Return the definition of priorityclasses."""
     return BuiltinKind(
         scheduling_v1.PriorityClass,
         "priorityclasses",
@@ -78,7 +78,7 @@ def priority_class_definition() -> ResourceDefinition[scheduling_v1.PriorityClas
 
 
 def priority_cells(priority: scheduling_v1.PriorityClass, now: float) -> list[Any]:
-    """Cells of a PriorityClass."""
+    """Return the cells of a PriorityClass."""
     return [
         priority.metadata.name,
         priority.value,

@@ -88,7 +88,7 @@ def _advice(path: Path, why: str) -> str:
 
 
 def encode_checkpoint(infos: Iterable[ClaimInfo]) -> bytes:
-    """The bytes of the file."""
+    """Return the bytes of the file."""
     # Sorted, so that equal states are equal files.
     states = [_state_of(info) for info in sorted(infos, key=lambda info: (info.namespace, info.name))]
     content = {"kind": KIND, "apiVersion": API_VERSION, "ClaimInfoStateList": states or None}
@@ -97,7 +97,7 @@ def encode_checkpoint(infos: Iterable[ClaimInfo]) -> bytes:
 
 
 def decode_checkpoint(data: bytes) -> list[ClaimInfo]:
-    """The infos that the file's bytes describe.
+    """Return the infos that the file's bytes describe.
 
     Raises:
         CorruptCheckpoint: checksum, kind or shape is wrong.
@@ -235,7 +235,7 @@ class ClaimInfoCache(msgspec.Struct):
         return len(self._infos)
 
     def get(self, namespace: str, name: str) -> ClaimInfo | None:
-        """The info of a claim, if it is known."""
+        """Return the info of a claim, if it is known."""
         return self._infos.get((namespace, name))
 
     def add(self, info: ClaimInfo) -> None:
@@ -251,7 +251,7 @@ class ClaimInfoCache(msgspec.Struct):
         return [info for info in self._infos.values() if pod_uid in info.pod_uids]
 
     def pod_uids(self) -> set[str]:
-        """Every pod that refers to some claim."""
+        """Return every pod that refers to some claim."""
         return {uid for info in self._infos.values() for uid in info.pod_uids}
 
     def with_device(self, driver: str, devices: Iterable[tuple[str, str]]) -> set[str]:

@@ -328,7 +328,7 @@ class ClaimManager:
 
 
 def container_claims(pod: Pod, container: Container, gates: FeatureGates) -> Iterator[tuple[EntryClaim, str]]:
-    """The claims that a container refers to, each with the request it names ("" for all of them), in order."""
+    """Yield the claims that a container refers to, each with the request it names ("" for all of them), in order."""
     extended = pod.status.extended_resource_claim_status
     for claim in pod_claims(pod, gates):
         if claim.entry:
@@ -413,7 +413,7 @@ def check_allowed(pod: Pod, claim: ResourceClaim, wanted: EntryClaim, gates: Fea
 
 
 def driver_states(claim: ResourceClaim, gates: FeatureGates) -> dict[str, DriverState]:
-    """The drivers of an allocated claim, none of which has prepared anything, with the operations each skips.
+    """Return the drivers of an allocated claim, none of which has prepared anything, with the operations each skips.
 
     A driver skips what all of its devices in the claim skip (docs/spec/node.md §12).
 

@@ -79,7 +79,7 @@ class _Lines:
 
 
 def tail(path: Path, lines: int) -> int:
-    """The position in the file at which its last ``lines`` full lines begin."""
+    """Return the position in the file at which its last ``lines`` full lines begin."""
     if lines <= 0:
         return path.stat().st_size
     with path.open("rb") as file:
@@ -130,7 +130,7 @@ class LogWrites:
 
     @contextlib.contextmanager
     def watching(self, directory: Path) -> Iterator[asyncio.Event | None]:
-        """An event that is set by each write in ``directory``; None where the kernel cannot watch that."""
+        """Yield an event that is set by each write in ``directory``; None where the kernel cannot watch that."""
         written = asyncio.Event()
         if not self._watch(directory):
             yield None

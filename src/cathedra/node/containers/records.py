@@ -187,12 +187,12 @@ def records_for(pod: Pod) -> dict[str, ContainerRecord]:
 
 
 def ephemeral_record(ephemeral: EphemeralContainer) -> ContainerRecord:
-    """A fresh record of a container that was added to a running pod."""
+    """Return a fresh record of a container that was added to a running pod."""
     return ContainerRecord(as_container(ephemeral), ephemeral=True)
 
 
 def as_container(ephemeral: EphemeralContainer) -> Container:
-    """An ephemeral container as the container that it is."""
+    """Return an ephemeral container as the container that it is."""
     return Container(**{name: getattr(ephemeral, name) for name in _SHARED_FIELDS})
 
 
@@ -236,7 +236,7 @@ class ContainerTable:
         return self._records[name]
 
     def get(self, name: str) -> ContainerRecord | None:
-        """A container; None: the pod has none of that name."""
+        """Return a container; None: the pod has none of that name."""
         return self._records.get(name)
 
     @property

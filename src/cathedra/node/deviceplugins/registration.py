@@ -86,7 +86,7 @@ class GRPCDevicePlugin:
         return PluginOptions(found.pre_start_required, found.get_preferred_allocation_available)
 
     async def watch(self) -> AsyncIterator[Mapping[str, bool]]:
-        """All its devices at each change, until the stream ends."""
+        """Yield all its devices at each change, until the stream ends."""
         stream = self._plugin.ListAndWatch(api.Empty())
         try:
             async for answer in stream:

@@ -49,7 +49,7 @@ HEALTH_SERVICES: Final = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 
 
 def call_error(error: grpc.aio.AioRpcError) -> PluginCallError:
-    """A failed call in the words of Go's gRPC."""
+    """Return a failed call in the words of Go's gRPC."""
     return PluginCallError(*go_status(error))
 
 

@@ -116,7 +116,7 @@ class HealthCache:
         return min((time for time in times if time >= now), default=None)
 
     def expired_at(self, moment: float) -> dict[str, set[tuple[str, str]]]:
-        """The devices, by driver, whose report got too old at ``moment``."""
+        """Return the devices, by driver, whose report got too old at ``moment``."""
         return {
             driver: {key for key, report in known.items() if report.at + report.timeout == moment}
             for driver, known in self._reports.items()
@@ -130,7 +130,7 @@ class HealthCache:
         return report.health, report.message
 
     def resource_status(self, pod: Pod, container: Container, claims: ClaimInfoCache) -> tuple[ResourceStatus, ...]:
-        """The health of a container's devices, for its status; () with the gate off."""
+        """Return the health of a container's devices, for its status; () with the gate off."""
         if not self._gates["ResourceHealthStatus"]:
             return ()
         statuses: list[ResourceStatus] = []

@@ -180,7 +180,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def services_of(gates: FeatureGates) -> tuple[str, ...]:
-    """The DRA services that a kubelet of the release calls."""
+    """Return the DRA services that a kubelet of the release calls."""
     if gates.has(behaviours.DRA_SERVICE_V1):
         return DRA_SERVICES
     return (
@@ -191,7 +191,7 @@ def services_of(gates: FeatureGates) -> tuple[str, ...]:
 def choose_services(
     driver: str, endpoint: str, offered: tuple[str, ...], known: tuple[str, ...] = DRA_SERVICES
 ) -> PluginServices:
-    """The DRA service to call (the driver's order decides) and the health service, if any (the newest).
+    """Return the DRA service to call (the driver's order decides) and the health service, if any (the newest).
 
     ``known`` are the services that this node can call.
 

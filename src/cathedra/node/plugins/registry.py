@@ -57,15 +57,15 @@ class PluginRegistry(msgspec.Struct):
         self._listeners.append(listener)
 
     def drivers(self) -> tuple[str, ...]:
-        """Names of all registered drivers, sorted."""
+        """Return names of all registered drivers, sorted."""
         return tuple(sorted(self._instances))
 
     def instances(self, driver: str) -> Iterable[PluginInstance]:
-        """The instances of a driver, oldest first."""
+        """Return the instances of a driver, oldest first."""
         return tuple(self._instances.get(driver, ()))
 
     def get(self, driver: str) -> PluginInstance:
-        """The instance that serves: the latest connected one, else the latest.
+        """Return the instance that serves: the latest connected one, else the latest.
 
         Raises:
             PluginNotRegistered: there is none.

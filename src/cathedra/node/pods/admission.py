@@ -64,7 +64,7 @@ class PodAdmission:
 
 
 def rejection(pod: Pod, node: Node, others: Iterable[Pod], gates: FeatureGates) -> Rejection | None:
-    """The first reason why ``node`` cannot run ``pod`` beside ``others``."""
+    """Return the first reason why ``node`` cannot run ``pod`` beside ``others``."""
     others = tuple(others)
     system = pod.spec.os.name if pod.spec.os is not None else "linux"
     if system != "linux":

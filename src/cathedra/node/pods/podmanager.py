@@ -132,7 +132,7 @@ class PodManager:
                 worker.look_again()
 
     def workers(self) -> tuple[PodWorker, ...]:
-        """All workers, in order of arrival."""
+        """Return all workers, in order of arrival."""
         return tuple(self._workers.values())
 
     def counts(self) -> PodCounts:
@@ -149,7 +149,7 @@ class PodManager:
         )
 
     def find(self, namespace: str, name: str) -> PodWorker | None:
-        """The worker of a pod; of two with one name the later."""
+        """Return the worker of a pod; of two with one name the later."""
         # A pod that still ends and its successor may have the same name.
         for worker in reversed(self._workers.values()):
             if (worker.pod.metadata.namespace, worker.pod.metadata.name) == (namespace, name):

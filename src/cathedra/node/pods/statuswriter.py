@@ -225,7 +225,7 @@ class PodView(msgspec.Struct, frozen=True):
 
 
 def pod_status(pod: Pod, records: Sequence[ContainerRecord], view: PodView) -> PodStatus:
-    """The pod's status; fields of others are taken over from ``pod``."""
+    """Return the pod's status; fields of others are taken over from ``pod``."""
     old = pod.status
     init = tuple(_container_status(pod, record, view, records) for record in of_kind(records, init=True))
     regular = tuple(_container_status(pod, record, view, records) for record in of_kind(records, init=False))
@@ -258,7 +258,7 @@ def pod_status(pod: Pod, records: Sequence[ContainerRecord], view: PodView) -> P
 
 
 def rejected_status(pod: Pod, now: float, rejection: Rejection) -> PodStatus:
-    """The status of a pod that the node does not take: it has failed, and nothing of it was ever there."""
+    """Return the status of a pod that the node does not take: it has failed, and nothing of it was ever there."""
     return replace(
         pod.status,
         phase="Failed",

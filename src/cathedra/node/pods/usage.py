@@ -45,7 +45,7 @@ class UsageMeter:
         self._readings: dict[str, _Reading] = {}
 
     async def summary(self) -> dict[str, Any]:
-        """The node's figures, and those of each pod with a container that runs."""
+        """Return the node's figures, and those of each pod with a container that runs."""
         used = await self._runtime.usage()
         now = self._clock.now()
         readings: dict[str, _Reading] = {}

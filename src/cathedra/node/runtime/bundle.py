@@ -67,7 +67,7 @@ _BASE_DEVICES: Final = (
 
 
 def oci_spec(spec: ContainerSpec, root: str, cgroups_path: str) -> dict[str, Any]:
-    """The runtime spec of a container whose root file system is at ``root``.
+    """Return the runtime spec of a container whose root file system is at ``root``.
 
     Raises:
         OSError: the file of its seccomp profile cannot be read.
@@ -104,7 +104,7 @@ def oci_spec(spec: ContainerSpec, root: str, cgroups_path: str) -> dict[str, Any
 
 
 def with_termination_log(config: dict[str, Any], spec: ContainerSpec) -> dict[str, Any]:
-    """The spec with the file mounted that the container may leave its termination message in."""
+    """Return the spec with the file mounted that the container may leave its termination message in."""
     if spec.termination_log:
         mount = _bind(BindMount(spec.termination_log, spec.termination_path))
         return config | {"mounts": [*config["mounts"], mount]}
@@ -266,7 +266,7 @@ _BY_CAPABILITY: Final = {
 
 
 def seccomp_filter(source: SeccompSource, capabilities: Collection[str]) -> dict[str, Any] | None:
-    """The filter for a container with these capabilities, as the runtime spec has it; None: no filter.
+    """Return the filter for a container with these capabilities, as the runtime spec has it; None: no filter.
 
     Raises:
         OSError: the profile's file cannot be read.
@@ -283,7 +283,7 @@ def seccomp_filter(source: SeccompSource, capabilities: Collection[str]) -> dict
 
 
 def default_filter(capabilities: Collection[str]) -> dict[str, Any]:
-    """The default filter for a container with these capabilities."""
+    """Return the default filter for a container with these capabilities."""
     rules: list[dict[str, Any]] = [_allowed(_ALWAYS.split())]
     for capability, names in _BY_CAPABILITY.items():
         if capability in capabilities:

@@ -195,7 +195,7 @@ class Command:
                 fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     async def wait(self) -> int:
-        """Its exit code, 128 + n if signal n ended it."""
+        """Return its exit code, 128 + n if signal n ended it."""
         code = await self._process.wait()
         return code if code >= 0 else 128 - code
 
@@ -344,7 +344,7 @@ class ConsoleSocket:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     async def terminal(self, runtime: asyncio.subprocess.Process) -> int | None:
-        """The file descriptor of the terminal's master; None if ``runtime`` ended without handing one over."""
+        """Return the file descriptor of the terminal's master; None if ``runtime`` ended without handing one over."""
         async with asyncio.TaskGroup() as group:
             receiving = group.create_task(self._receive())
             ending = group.create_task(runtime.wait())

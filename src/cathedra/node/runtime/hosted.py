@@ -67,7 +67,7 @@ class Launcher(Protocol):
         """The cgroup that all its containers are below, or ""."""
 
     def describe(self, spec: ContainerSpec, directory: Path) -> dict[str, Any]:
-        """The part of the shim's start request that is particular to the kind; files go to ``directory``.
+        """Return the part of the shim's start request that is particular to the kind; files go to ``directory``.
 
         Raises:
             CDIError: a device cannot be resolved or injected.

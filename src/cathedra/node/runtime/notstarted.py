@@ -27,7 +27,7 @@ _TEXTS: Final = (
 
 
 def exit_code_of(error: OSError) -> int | None:
-    """The exit code for a command that the kernel refused to execute; None: that is no matter of the command."""
+    """Return the exit code for a command that the kernel refused to execute; None: that is no matter of the command."""
     if isinstance(error, FileNotFoundError):
         return NOT_FOUND
     return NOT_EXECUTABLE if isinstance(error, PermissionError) else None
@@ -63,7 +63,7 @@ class UnstartedCommand:
         """It has no terminal."""
 
     async def wait(self) -> int:
-        """Its exit code, at once."""
+        """Return its exit code, at once."""
         return self._code
 
     async def close(self) -> None:
@@ -97,7 +97,7 @@ class LoggedCommand:
         self._command.resize(width, height)
 
     async def wait(self) -> int:
-        """Its exit code; 126 or 127 if it could not be executed."""
+        """Return its exit code; 126 or 127 if it could not be executed."""
         code = await self._command.wait()
         if code == 0:
             return code

@@ -67,7 +67,7 @@ class OCILauncher:
         return [*enter, *self._runtime, "update", "--resources", "-", container_id]
 
     def members(self, directory: Path, container_id: str, pid: int) -> Belongs:
-        """The container's cgroup, which has its ID as its name."""
+        """Return the container's cgroup, which has its ID as its name."""
         return in_cgroup(f"/{container_id}")
 
     @property
@@ -86,7 +86,7 @@ class OCILauncher:
         shim_pid: int,
         command: ExecCommand,
     ) -> tuple[list[str], Mapping[str, str] | None, str]:
-        """The runtime's own exec, inside the shim's mount namespace."""
+        """Return the runtime's own exec, inside the shim's mount namespace."""
         enter = ["nsenter", f"--mount=/proc/{shim_pid}/ns/mnt", "--"]
         options = ["--tty"] if command.tty else []
         if command.console is not None:

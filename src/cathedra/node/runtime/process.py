@@ -63,7 +63,7 @@ class ProcessLauncher:
         return request | {"marker": _marker(directory)}
 
     def members(self, directory: Path, container_id: str, pid: int) -> Belongs:
-        """The session of the first process, and what was started with the container's variable."""
+        """Return the session of the first process, and what was started with the container's variable."""
         of_session, of_variable = in_session(pid), has_variable(_marker(directory / container_id))
         return lambda each: of_session(each) or of_variable(each)
 
@@ -78,7 +78,7 @@ class ProcessLauncher:
         shim_pid: int,
         command: ExecCommand,
     ) -> tuple[list[str], Mapping[str, str] | None, str]:
-        """The command with the container's environment and directory."""
+        """Return the command with the container's environment and directory."""
         environment, work = json.loads((directory / container_id / "environment.json").read_text())
         return list(command.argv), environment, work
 

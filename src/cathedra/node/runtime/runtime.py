@@ -313,7 +313,7 @@ class PodSandboxes(Protocol):
         """Remove the pod's sandboxes with their containers. None is no error."""
 
     async def pods(self) -> tuple[PodIdentity, ...]:
-        """The pods that have one."""
+        """Return the pods that have one."""
 
     async def connect(self, pod_uid: str, port: int) -> PortConnection:
         """Connect to a port inside the pod.
@@ -408,7 +408,7 @@ class Runtime(Protocol):
         """
 
     async def processes(self, container_ids: Collection[str]) -> frozenset[int]:
-        """The IDs of all processes of running containers, commands in them included.
+        """Return the IDs of all processes of running containers, commands in them included.
 
         Empty where there are sandboxes.
         """

@@ -63,7 +63,7 @@ class PodResourcesServer:
         await serve_at(server, path)
 
     async def List(self, request: Any, context: Any) -> podresources_v1_pb2.ListPodResourcesResponse:  # noqa: N802
-        """All pods that are not over."""
+        """Return all pods that are not over."""
         self._metrics.pod_resources("list", "v1")
         pods = [self.of_pod(worker) for worker in self.listed()]
         return podresources_v1_pb2.ListPodResourcesResponse(pod_resources=pods)

@@ -384,7 +384,7 @@ class NodeRequest(msgspec.Struct, frozen=True):
 
 
 def parsed(scope: Scope, receive: Receive, send: Send) -> NodeRequest:
-    """The request of an ASGI scope.
+    """Return the request of an ASGI scope.
 
     Raises:
         StatusError: 400, its query cannot be read.

@@ -28,7 +28,7 @@ class UnprotectedServer(Exception):
 
 
 def node_tls(config: NodeConfig, root: Path, now: float) -> TLSFiles:
-    """The files of the node that ``config`` describes; a certificate of its own is kept below ``root``.
+    """Return the files of the node that ``config`` describes; a certificate of its own is kept below ``root``.
 
     Raises:
         UnprotectedServer: there is no client authority, half of a key pair, or a file that is neither.

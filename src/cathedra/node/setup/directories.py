@@ -40,7 +40,7 @@ class PodDirectories(msgspec.Struct, frozen=True):
         return log_directory(self.root, metadata.namespace, metadata.name, metadata.uid)
 
     def log(self, container: str, attempt: int) -> Path:
-        """The log of one run of a container."""
+        """Return the log of one run of a container."""
         return self.logs / container / f"{attempt}.log"
 
     def termination_log(self, container: str, attempt: int) -> Path:

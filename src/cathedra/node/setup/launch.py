@@ -47,7 +47,7 @@ def identity_of(pod: Pod) -> PodIdentity:
 
 
 def container_id(pod_uid: str, name: str, attempt: int, generation: int) -> str:
-    """An ID that follows from which run of which container it is, so that no run can exist twice.
+    """Return an ID that follows from which run of which container it is, so that no run can exist twice.
 
     ``generation`` counts how often the pod was set up from the beginning on this node.
     """
@@ -185,7 +185,7 @@ def sandbox_spec(pod: Pod, directories: PodDirectories | None, attempt: int) -> 
 
 
 def hostname_of(pod: Pod) -> str:
-    """The name that a pod's containers have as a host."""
+    """Return the name that a pod's containers have as a host."""
     return pod.spec.hostname or pod.metadata.name[:63].rstrip("-.")
 
 
@@ -202,7 +202,7 @@ def _must_not_be_root(pod: Pod, container: Container) -> bool:
 
 
 def seccomp_source(pod: Pod, container: Container) -> SeccompSource:
-    """The container's seccomp profile, else its pod's; without either its system calls are not filtered."""
+    """Return the container's seccomp profile, else its pod's; without either its system calls are not filtered."""
     own, shared = container.security_context, pod.spec.security_context
     profile = own.seccomp_profile if own is not None else None
     if profile is None and shared is not None:
@@ -217,7 +217,7 @@ def seccomp_source(pod: Pod, container: Container) -> SeccompSource:
 def container_mounts(
     pod: Pod, container: Container, volumes: Mapping[str, str], environment: Mapping[str, str]
 ) -> Iterator[BindMount]:
-    """The mounts of a container. What the node itself keeps up to date can only be read.
+    """Yield the mounts of a container. What the node itself keeps up to date can only be read.
 
     Raises:
         ConfigError: a volume is unknown, or a path leads out of it.
@@ -258,7 +258,8 @@ _MODE: Final = 0o2777
 
 
 def make_subpath(volume: Path, subpath: str) -> str:
-    """The path of ``subpath`` in ``volume``, without links; directories that are missing are made, as the volume is.
+    """Return the path of ``subpath`` in ``volume``, without links; directories that are missing are made, as the volume
+    is.
 
     Raises:
         ConfigError: it leads out of the volume.
@@ -270,7 +271,7 @@ def make_subpath(volume: Path, subpath: str) -> str:
 
 @contextlib.contextmanager
 def opened_subpath(volume: Path, subpath: str) -> Iterator[int]:
-    """A descriptor (``O_PATH``) of ``subpath`` in ``volume``; see `make_subpath`."""
+    """Yield a descriptor (``O_PATH``) of ``subpath`` in ``volume``; see `make_subpath`."""
     if Path(subpath).is_absolute() or ".." in Path(subpath).parts:
         raise ContainerConfigError(f'subPath "{subpath}" must be a relative path without ..')
     walk = _Walk(volume, subpath)

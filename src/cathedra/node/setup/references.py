@@ -30,7 +30,7 @@ class References:
         self._secrets: dict[str, Secret | None] = {}
 
     async def config_map(self, name: str, *, optional: bool) -> Mapping[str, bytes] | None:
-        """The map's content; None if it is missing and optional.
+        """Return the map's content; None if it is missing and optional.
 
         Raises:
             ConfigError: it is missing, or cannot be read now.
@@ -45,7 +45,7 @@ class References:
         return {key: value.encode() for key, value in found.data.items()} | found.binary_data
 
     async def secret(self, name: str, *, optional: bool) -> Mapping[str, bytes] | None:
-        """The secret's content; None if it is missing and optional.
+        """Return the secret's content; None if it is missing and optional.
 
         Raises:
             ConfigError: it is missing, or cannot be read now.

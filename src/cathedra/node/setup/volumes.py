@@ -249,7 +249,7 @@ def make_memory_volume(directory: Path, size: int) -> None:
 
 
 def memory_size(pod: Pod, source: EmptyDirVolumeSource, node: NodeFacts) -> int:
-    """Bytes of such a volume: the least of its own limit, the pod's, and what pods may have; 0: unlimited."""
+    """Return bytes of such a volume: the least of its own limit, the pod's, and what pods may have; 0: unlimited."""
     limits = (container.resources.limits.get("memory") for container in pod.spec.containers)
     have = node.allocatable.get("memory")
     sizes = (
@@ -325,7 +325,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 def owner_of(pod: Pod) -> Owner:
-    """The group that the pod names for its volumes, and its containers' user if they all have the same."""
+    """Return the group that the pod names for its volumes, and its containers' user if they all have the same."""
     shared = pod.spec.security_context
     users = set()
     for container in (*pod.spec.init_containers, *pod.spec.containers):
@@ -390,7 +390,7 @@ class PodTokens:
         self._issued: dict[tuple[str, int], _Issued] = {}
 
     async def get(self, wanted: ServiceAccountTokenProjection, now: float) -> str | None:
-        """A token that is still good at ``now`` (monotonic seconds); None where the API server issues none.
+        """Return a token that is still good at ``now`` (monotonic seconds); None where the API server issues none.
 
         Raises:
             StatusError: the API server refuses.

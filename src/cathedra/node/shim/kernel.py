@@ -86,7 +86,8 @@ def die_with_parent(parent: int) -> None:
 
 
 def start_time(pid: int) -> str:
-    """The kernel's start time of a process: with it, a process ID means one process only. "" if there is none."""
+    """Return the kernel's start time of a process: with it, a process ID means one process only. "" if there is
+    none."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):

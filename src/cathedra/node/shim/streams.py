@@ -52,7 +52,7 @@ class ContainerStreams:
         return write
 
     def open_terminal(self) -> ChildStreams:
-        """A terminal for everything; answers the end that the container gets."""
+        """Open a terminal for all streams. Return the end that the container gets."""
         ours, theirs = os.openpty()
         self.take_terminal(ours)
         return ChildStreams(theirs, theirs, theirs, terminal=True)

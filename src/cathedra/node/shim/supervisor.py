@@ -429,7 +429,7 @@ class ShimContainer:
         }
 
     def problem(self) -> str:
-        """The last thing that the container runtime wrote into its log."""
+        """Return the last thing that the container runtime wrote into its log."""
         try:
             last = (self.directory / "runtime.log").read_text(errors="replace").strip().rpartition("\n")[2]
             return str(json.loads(last)["msg"])

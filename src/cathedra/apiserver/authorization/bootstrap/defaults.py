@@ -53,12 +53,12 @@ _BOUND: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
 
 
 def cluster_roles(gates: FeatureGates) -> Iterator[ClusterRole]:
-    """Every default cluster role; aggregated ones without the rules that they gather."""
+    """Return every default cluster role; aggregated ones without the rules that they gather."""
     return (_role(role, gates) for role in _present(gates))
 
 
 def cluster_role_bindings(gates: FeatureGates) -> Iterator[ClusterRoleBinding]:
-    """Every default cluster role binding."""
+    """Yield every default cluster role binding."""
     for role, subjects in _BOUND:
         yield _binding(role, tuple(_subject(kind, name) for kind, name in subjects))
     for present in _present(gates):
@@ -68,14 +68,14 @@ def cluster_role_bindings(gates: FeatureGates) -> Iterator[ClusterRoleBinding]:
 
 
 def roles(gates: FeatureGates) -> Iterator[Role]:
-    """Every default role in a namespace."""
+    """Yield every default role in a namespace."""
     for role in NAMESPACED_ROLES:
         metadata = ObjectMeta(name=role.name, namespace=role.namespace, labels=_LABELS, annotations=_ANNOTATIONS)
         yield Role(metadata=metadata, rules=_rules(role.rules, gates))
 
 
 def role_bindings() -> Iterator[RoleBinding]:
-    """Every default role binding in a namespace."""
+    """Yield every default role binding in a namespace."""
     for binding in NAMESPACED_BINDINGS:
         yield RoleBinding(
             metadata=ObjectMeta(
@@ -87,7 +87,7 @@ def role_bindings() -> Iterator[RoleBinding]:
 
 
 def node_rules(gates: FeatureGates) -> tuple[PolicyRule, ...]:
-    """The rules that the node authorizer applies to what it does not know more closely."""
+    """Return the rules that the node authorizer applies to what it does not know more closely."""
     return _rules(NODE_RULES, gates)
 
 

@@ -41,8 +41,8 @@ class DefaultRole(msgspec.Struct, frozen=True):
 
 
 def rule(verbs: str, groups: str, resources: str, names: str = "") -> GatedRule:
-    """A rule from words: ``rule("read delete", "core apps", "pods replicasets")``; ``core`` is the group without a
-    name."""
+    """Return a rule from words: ``rule("read delete", "core apps", "pods replicasets")``; ``core`` is the group without
+    a name."""
     spelled = [verb for word in verbs.split() for verb in _VERBS.get(word, (word,))]
     return GatedRule(
         PolicyRule(
@@ -55,7 +55,7 @@ def rule(verbs: str, groups: str, resources: str, names: str = "") -> GatedRule:
 
 
 def urls(paths: str, verbs: str = "get") -> GatedRule:
-    """A rule about paths that are no resources."""
+    """Return a rule about paths that are no resources."""
     return GatedRule(PolicyRule(verbs=_sorted(verbs.split()), non_resource_urls=_sorted(paths.split())))
 
 

@@ -66,7 +66,7 @@ class JobStrategy(GenerationStrategy[batch_v1.Job]):
         return super().prepare_update(_enabled(new, old, context), old, context)
 
     def validate_create(self, obj: batch_v1.Job, context: RequestContext) -> ErrorList:
-        """A job's own rules and those of its template."""
+        """Return a job's own rules and those of its template."""
         errors = validate_job(obj, context.gates)
         errors += validate_job_scheduling(obj, None, context.gates)
         return errors
@@ -90,7 +90,7 @@ def _enabled(job: batch_v1.Job, old: batch_v1.Job | None, context: RequestContex
 
 
 def with_selector(job: batch_v1.Job) -> batch_v1.Job:
-    """The job with labels of its own on the template, and a selector for them."""
+    """Return the job with labels of its own on the template, and a selector for them."""
     uid, name = job.metadata.uid, job.metadata.name
     template = job.spec.template
     own = {
@@ -117,7 +117,7 @@ class JobDeletion(DeletionRules[batch_v1.Job]):
 
 
 def job_definition() -> ResourceDefinition[batch_v1.Job]:
-    """The definition of jobs."""
+    """Return the definition of jobs."""
     return BuiltinKind(
         batch_v1.Job,
         "jobs",
@@ -146,7 +146,7 @@ JOB_COLUMNS: Final = (
 
 
 def job_cells(job: batch_v1.Job, now: float) -> list[Any]:
-    """Cells of a Job."""
+    """Return the cells of a Job."""
     return [
         job.metadata.name,
         _job_status(job),
@@ -201,7 +201,7 @@ def default_job(job: batch_v1.Job) -> batch_v1.Job:
 
 
 def default_job_spec(spec: batch_v1.JobSpec) -> batch_v1.JobSpec:
-    """The same for the job of a CronJob."""
+    """Return the same for the job of a CronJob."""
     changes: dict[str, Any] = {"template": default_pod_template(spec.template)}
     if spec.completions is None and spec.parallelism is None:
         changes["completions"] = 1

@@ -16,7 +16,7 @@ _LARGEST_KEY: Final = 16 * 1024
 
 
 def default_pod(pod: core_v1.Pod) -> core_v1.Pod:
-    """A pod with everything filled in that does not depend on other objects."""
+    """Return a pod with everything filled in that does not depend on other objects."""
     return changed(pod, spec=_filled(pod.spec))
 
 
@@ -63,7 +63,7 @@ def _requests_from_limits(container: core_v1.Container) -> core_v1.Container:
 
 
 def default_pod_template(template: core_v1.PodTemplateSpec) -> core_v1.PodTemplateSpec:
-    """A template whose pod is filled in."""
+    """Return a template whose pod is filled in."""
     return replace(template, spec=default_pod_spec(template.spec))
 
 

@@ -70,7 +70,7 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
         return replace(obj, metadata=replace(obj.metadata, generation=1), spec=spec, status=status)
 
     def validate_create(self, obj: core_v1.Pod, context: RequestContext) -> ErrorList:
-        """The rules of a pod."""
+        """Check the rules of a pod."""
         return validation.validate_pod(obj)
 
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
@@ -79,7 +79,7 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
         return super().prepare_update(pod, old, context)
 
     def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
-        """The rules of a pod, and what may change."""
+        """Check the rules of a pod, and what may change."""
         return validation.validate_pod_update(new, old, context.gates.release)
 
     def preparation_warnings(self, obj: core_v1.Pod) -> Sequence[str]:
@@ -127,7 +127,7 @@ class PodStatusStrategy(Strategy[core_v1.Pod]):
         return replace(new, metadata=metadata, spec=old.spec, status=status)
 
     def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
-        """The rules of a status."""
+        """Check the rules of a status."""
         return validation.validate_pod_status_update(new, old, context.gates)
 
 
@@ -139,7 +139,7 @@ class EphemeralContainersStrategy(Strategy[core_v1.Pod]):
         return default_pod(obj)
 
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
-        """The stored pod with the new ephemeral containers."""
+        """Return the stored pod with the new ephemeral containers."""
         # The stored spec with one list of the request: everything else that the client sent is ignored, as in
         # Kubernetes, so that an outdated copy of the pod cannot undo other changes.
         spec = replace(old.spec, ephemeral_containers=new.spec.ephemeral_containers)
@@ -158,7 +158,7 @@ class ResizeStrategy(Strategy[core_v1.Pod]):
         return default_pod(obj)
 
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
-        """The stored pod with the new resources of its containers."""
+        """Return the stored pod with the new resources of its containers."""
         spec = replace(
             old.spec,
             init_containers=_resized(new.spec.init_containers, old.spec.init_containers),
@@ -301,7 +301,7 @@ POD_COLUMNS: Final = (
 
 
 def pod_cells(pod: core_v1.Pod, now: float) -> list[Any]:
-    """Cells of a Pod."""
+    """Return the cells of a Pod."""
     ready, total = _readiness(pod)
     gates = pod.spec.readiness_gates
     true = {condition.type for condition in pod.status.conditions if condition.status == "True"}
@@ -352,7 +352,7 @@ def _finished(status: core_v1.ContainerStatus) -> Time | None:
 
 
 def pod_status(pod: core_v1.Pod) -> str:
-    """The pod in a word: its phase, or the reason that matters most."""
+    """Return the pod in a word: its phase, or the reason that matters most."""
     reason = pod.status.reason or pod.status.phase
     scheduled = find_condition(pod.status.conditions, "PodScheduled")
     if scheduled is not None and scheduled.reason == "SchedulingGated":

@@ -26,7 +26,7 @@ POD_TEMPLATE_COLUMNS: Final = (
 
 
 def with_template_labels(obj: T, template: core_v1.PodTemplateSpec) -> T:
-    """An object without labels gets those of its template."""
+    """Give an object without labels those of its template."""
     metadata = obj.metadata
     if metadata.labels or not template.metadata.labels:
         return obj
@@ -34,13 +34,13 @@ def with_template_labels(obj: T, template: core_v1.PodTemplateSpec) -> T:
 
 
 def pod_template_cells(obj: core_v1.PodTemplate, now: float) -> list[Any]:
-    """Cells of a PodTemplate."""
+    """Return the cells of a PodTemplate."""
     template = obj.template
     return [obj.metadata.name, *container_cells(template), labels_text(template.metadata.labels)]
 
 
 def pod_template_definition() -> ResourceDefinition[core_v1.PodTemplate]:
-    """The definition of podtemplates."""
+    """Return the definition of podtemplates."""
     return BuiltinKind(
         core_v1.PodTemplate,
         "podtemplates",
@@ -52,18 +52,18 @@ def pod_template_definition() -> ResourceDefinition[core_v1.PodTemplate]:
 
 
 def labels_text(labels: Mapping[str, str]) -> str:
-    """Labels as kubectl prints them; ``<none>`` where there are none."""
+    """Return labels as kubectl prints them; ``<none>`` where there are none."""
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or "<none>"
 
 
 def container_cells(template: core_v1.PodTemplateSpec) -> list[Any]:
-    """Names and images of the containers."""
+    """Return names and images of the containers."""
     containers = template.spec.containers if template.spec else ()
     return [",".join(c.name for c in containers), ",".join(c.image for c in containers)]
 
 
 def selector_text(selector: meta_v1.LabelSelector | None) -> str:
-    """A label selector as kubectl prints it; ``<none>`` where there is none."""
+    """Return a label selector as kubectl prints it; ``<none>`` where there is none."""
     if selector is None:
         return "<none>"
     signs = {"In": "in", "NotIn": "notin"}

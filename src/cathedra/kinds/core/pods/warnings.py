@@ -94,7 +94,7 @@ def workload_warnings(new: Any, old: Any) -> Iterator[str]:
 
 
 def named_workload_warnings(new: Any, old: Any) -> Iterator[str]:
-    """The same, of a workload whose pods are named after it, and of that name."""
+    """Yield the same, of a workload whose pods are named after it, and of that name."""
     if old is None:
         yield from name_warnings(new)
     yield from workload_warnings(new, old)

@@ -15,25 +15,25 @@ _FLAT: Final = v1.ExactDeviceRequest.__struct_fields__
 
 
 def claim_to_hub(claim: v1beta1.ResourceClaim) -> v1.ResourceClaim:
-    """The claim with its requests wrapped in ``exactly``."""
+    """Return the claim with its requests wrapped in ``exactly``."""
     status = reshape(claim.status, v1.ResourceClaimStatus)
     return v1.ResourceClaim(metadata=claim.metadata, spec=_spec_to_hub(claim.spec), status=status)
 
 
 def claim_from_hub(claim: v1.ResourceClaim) -> v1beta1.ResourceClaim:
-    """The claim with flat requests."""
+    """Return the claim with flat requests."""
     status = reshape(claim.status, v1beta1.ResourceClaimStatus)
     return v1beta1.ResourceClaim(metadata=claim.metadata, spec=_spec_from_hub(claim.spec), status=status)
 
 
 def template_to_hub(template: v1beta1.ResourceClaimTemplate) -> v1.ResourceClaimTemplate:
-    """The template with its claim's requests wrapped."""
+    """Return the template with its claim's requests wrapped."""
     spec = v1.ResourceClaimTemplateSpec(metadata=template.spec.metadata, spec=_spec_to_hub(template.spec.spec))
     return v1.ResourceClaimTemplate(metadata=template.metadata, spec=spec)
 
 
 def template_from_hub(template: v1.ResourceClaimTemplate) -> v1beta1.ResourceClaimTemplate:
-    """The template with its claim's requests flat."""
+    """Return the template with its claim's requests flat."""
     spec = v1beta1.ResourceClaimTemplateSpec(metadata=template.spec.metadata, spec=_spec_from_hub(template.spec.spec))
     return v1beta1.ResourceClaimTemplate(metadata=template.metadata, spec=spec)
 

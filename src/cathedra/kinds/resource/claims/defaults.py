@@ -44,7 +44,7 @@ def default_claim(claim: resource.ResourceClaim) -> resource.ResourceClaim:
 
 
 def default_template(template: resource.ResourceClaimTemplate) -> resource.ResourceClaimTemplate:
-    """The same for the claims that the template makes."""
+    """Return the same for the claims that the template makes."""
     return changed(template, spec=changed(template.spec, spec=_claim_spec(template.spec.spec)))
 
 

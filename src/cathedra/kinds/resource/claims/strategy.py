@@ -51,7 +51,7 @@ CLAIM_COLUMNS: Final = (NAME, Column("State", description="Whether the claim is 
 
 
 def claim_state(claim: resource.ResourceClaim) -> str:
-    """The claim's state in words, joined by commas: «allocated,reserved»."""
+    """Return the claim's state in words, joined by commas: «allocated,reserved»."""
     states = ["deleted"] if claim.metadata.deletion_timestamp else []
     if claim.status.allocation is not None:
         states.append("allocated")
@@ -63,7 +63,7 @@ def claim_state(claim: resource.ResourceClaim) -> str:
 
 
 def claim_cells(claim: resource.ResourceClaim, now: float) -> list[Any]:
-    """Cells of a ResourceClaim."""
+    """Return the cells of a ResourceClaim."""
     return [claim.metadata.name, claim_state(claim), age(claim.metadata.creation_timestamp, now)]
 
 
@@ -103,11 +103,11 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
         return paths_of_release(validate_admin_access(obj.spec, context), context.gates)
 
     def selectors(self, obj: resource.ResourceClaim) -> Sequence[str]:
-        """Those of all requests, if they are many."""
+        """Return those of all requests, if they are many."""
         return many_selectors(obj.spec)
 
     def validate_create(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
-        """All rules of a new claim."""
+        """Check all rules of a new claim."""
         gates, expressions = context.gates, context.expressions
         return ErrorList(_new_claim_errors(obj.spec, obj.status, gates, expressions, context.api_version))
 
@@ -123,7 +123,7 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
     def validate_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
-        """The spec is immutable."""
+        """Refuse a changed spec."""
         # Most updates of the main resource change metadata alone, as those of finalizers do. Rules of the spec then
         # find nothing: the spec was valid when it was stored, and is immutable.
         if new.spec is old.spec and new.status is old.status and context.gates.has(behaviours.STORED_SPEC_UNVALIDATED):
@@ -251,7 +251,7 @@ class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
     def validate_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
-        """All rules of a status, and the permissions on its parts."""
+        """Check all rules of a status, and the permissions on its parts."""
         # Permissions are checked each time: they are not in the key of the memo, because a role may change between two
         # writes.
         if _is_sound(new, old, context):
@@ -284,11 +284,11 @@ class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):
         return paths_of_release(validate_admin_access(obj.spec.spec, context), context.gates)
 
     def selectors(self, obj: resource.ResourceClaimTemplate) -> Sequence[str]:
-        """Those of all requests, if they are many."""
+        """Return those of all requests, if they are many."""
         return many_selectors(obj.spec.spec)
 
     def validate_create(self, obj: resource.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
-        """All rules of a new template."""
+        """Check all rules of a new template."""
         return paths_of_release(validate_template(obj, context), context.gates)
 
     def prepare_update(
@@ -306,7 +306,7 @@ class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):
 
 
 def claim_definition(gates: FeatureGates) -> ResourceDefinition[resource.ResourceClaim]:
-    """The definition of resourceclaims."""
+    """Return the definition of resourceclaims."""
     return ResourceDefinition(
         group=GROUP,
         kind="ResourceClaim",
@@ -323,7 +323,7 @@ def claim_definition(gates: FeatureGates) -> ResourceDefinition[resource.Resourc
 
 
 def template_definition(gates: FeatureGates) -> ResourceDefinition[resource.ResourceClaimTemplate]:
-    """The definition of resourceclaimtemplates."""
+    """Return the definition of resourceclaimtemplates."""
     return ResourceDefinition(
         group=GROUP,
         kind="ResourceClaimTemplate",

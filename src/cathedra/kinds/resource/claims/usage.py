@@ -62,8 +62,8 @@ def claim_usage(claim: ResourceClaim, classes: Iterable[DeviceClass], *, extende
 
 
 def extended_name_of(class_: DeviceClass, classes: Iterable[DeviceClass]) -> str:
-    """The extended resource that the class now stands for, or "": of several with one name the newest has it, of those
-    the first by name."""
+    """Return the extended resource that the class now stands for, or "": of several with one name the newest has it, of
+    those the first by name."""
     name = class_.spec.extended_resource_name
     if not name:
         return ""

@@ -87,7 +87,7 @@ def admin_access_refusal(context: RequestContext) -> str:
 
 
 def validate_admin_access(spec: resource.ResourceClaimSpec, context: RequestContext) -> ErrorList:
-    """The first request for admin access in a namespace whose claims may not have it."""
+    """Return the first request for admin access in a namespace whose claims may not have it."""
     errors = ErrorList()
     for position, request in enumerate(spec.devices.requests or ()):
         if request.exactly is not None and request.exactly.admin_access:
@@ -132,7 +132,7 @@ def _template_spec(
 
 @remembered("names of requests", key=IDENTITY, size=64)
 def request_names(spec: resource.ResourceClaimSpec) -> RequestNames:
-    """The names that constraints, config and allocation results may refer to."""
+    """Return the names that constraints, config and allocation results may refer to."""
     names: RequestNames = {}
     for request in spec.devices.requests or ():
         if request.first_available:

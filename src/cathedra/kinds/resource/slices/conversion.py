@@ -15,7 +15,7 @@ from cathedra.kinds.resource.versions import Shapes, beta_version, reshape_all
 
 
 def slice_to_hub(piece: v1beta1.ResourceSlice) -> v1.ResourceSlice:
-    """The slice with its devices' properties hoisted."""
+    """Return the slice with its devices' properties hoisted."""
     spec = piece.spec
     devices = spec.devices
     hub = v1.ResourceSliceSpec(
@@ -34,7 +34,7 @@ def slice_to_hub(piece: v1beta1.ResourceSlice) -> v1.ResourceSlice:
 
 
 def slice_from_hub(piece: v1.ResourceSlice) -> v1beta1.ResourceSlice:
-    """The slice with its devices' properties in ``basic``, which is always there."""
+    """Return the slice with its devices' properties in ``basic``, which is always there."""
     spec = piece.spec
     old = v1beta1.ResourceSliceSpec(
         driver=spec.driver,
@@ -54,7 +54,7 @@ def slice_from_hub(piece: v1.ResourceSlice) -> v1beta1.ResourceSlice:
 
 
 def alpha_slice_to_hub(piece: v1alpha3.ResourceSlice) -> v1.ResourceSlice:
-    """The slice with its devices' properties hoisted and its capacities wrapped."""
+    """Return the slice with its devices' properties hoisted and its capacities wrapped."""
     capacities = [device.basic.capacity if device.basic is not None else {} for device in piece.spec.devices]
     hub = slice_to_hub(reshape(_without_capacity(piece), v1beta1.ResourceSlice))
     devices = tuple(
@@ -73,7 +73,7 @@ def _without_capacity(piece: v1alpha3.ResourceSlice) -> v1alpha3.ResourceSlice:
 
 
 def alpha_slice_from_hub(piece: v1.ResourceSlice) -> v1alpha3.ResourceSlice:
-    """The slice with its devices' properties in ``basic`` and bare capacities."""
+    """Return the slice with its devices' properties in ``basic`` and bare capacities."""
     bare = replace(
         piece,
         spec=replace(piece.spec, devices=tuple(replace(device, capacity={}) for device in piece.spec.devices)),

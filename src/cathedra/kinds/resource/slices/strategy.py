@@ -41,7 +41,7 @@ class SliceStrategy(Strategy[resource.ResourceSlice]):
         return first_generation(replace(obj, spec=enabled_slice_spec(obj.spec, None, context.gates)))
 
     def validate_create(self, obj: resource.ResourceSlice, context: RequestContext) -> ErrorList:
-        """All rules of a slice."""
+        """Check all rules of a slice."""
         return _with_declared(obj, None, context)
 
     def prepare_update(
@@ -57,13 +57,13 @@ class SliceStrategy(Strategy[resource.ResourceSlice]):
     def validate_update(
         self, new: resource.ResourceSlice, old: resource.ResourceSlice, context: RequestContext
     ) -> ErrorList:
-        """All rules of a slice, and its immutable fields."""
+        """Check all rules of a slice, and its immutable fields."""
         return _with_declared(new, old, context)
 
     def warnings(
         self, new: resource.ResourceSlice, old: resource.ResourceSlice | None, context: RequestContext
     ) -> Sequence[str]:
-        """A driver's name is better written in lower case."""
+        """Warn of a driver's name that is not in lower case."""
         if new.spec.driver != new.spec.driver.lower():
             return (
                 f'spec.driver: driver names should be lowercase; "{new.spec.driver}" contains uppercase characters',
@@ -81,14 +81,14 @@ def _with_declared(
 
 
 def slice_cells(piece: resource.ResourceSlice, now: float) -> list[Any]:
-    """Cells of a ResourceSlice."""
+    """Return the cells of a ResourceSlice."""
     spec = piece.spec
     created = age(piece.metadata.creation_timestamp, now)
     return [piece.metadata.name, spec.node_name or "", spec.driver, spec.pool.name, created]
 
 
 def slice_definition(gates: FeatureGates) -> ResourceDefinition[resource.ResourceSlice]:
-    """The definition of resourceslices."""
+    """Return the definition of resourceslices."""
     return ResourceDefinition(
         group=GROUP,
         kind="ResourceSlice",

@@ -180,7 +180,7 @@ _ATTRIBUTE_KEY: Final = 96
 
 
 def shortened(key: str, limit: int) -> str:
-    """A map's key as paths show it: cut in the middle if it is longer than any right one."""
+    """Return a map's key as paths show it: cut in the middle if it is longer than any right one."""
     if len(key) <= limit:
         return key
     half = (limit - 3) // 2

@@ -65,12 +65,12 @@ def directory_label(directory: Path) -> str:
 
 
 def cgroup_parent(label: str, *, systemd: bool) -> str:
-    """The cgroup that all containers of a node are below, in the words of the runtime's cgroup driver."""
+    """Return the cgroup that all containers of a node are below, in the words of the runtime's cgroup driver."""
     return f"cathedra-{label}.slice" if systemd else f"/cathedra-{label}"
 
 
 def pod_of(labels: object) -> PodIdentity:
-    """The pod that labels name."""
+    """Return the pod that labels name."""
     found = dict(labels)  # type: ignore[call-overload]  # a protobuf map
     return PodIdentity(found.get(POD_NAMESPACE, ""), found.get(POD_NAME, ""), found.get(POD_UID, ""))
 
@@ -90,7 +90,7 @@ def namespaces(spec: SandboxSpec) -> api.NamespaceOption:
 
 
 def sandbox_config(spec: SandboxSpec, label: str, cgroup: str) -> api.PodSandboxConfig:
-    """The message for a sandbox."""
+    """Return the message for a sandbox."""
     pod = spec.pod
     dns = None
     if spec.nameservers or spec.searches or spec.resolver_options:
@@ -116,7 +116,7 @@ def sandbox_config(spec: SandboxSpec, label: str, cgroup: str) -> api.PodSandbox
 
 
 def container_config(spec: ContainerSpec, sandbox: SandboxSpec, edits: DeviceEdits, label: str) -> api.ContainerConfig:
-    """The message for a container in its ``sandbox``."""
+    """Return the message for a container in its ``sandbox``."""
     environment = dict([("HOSTNAME", spec.hostname), *spec.environment, *edits.environment])
     mounts = [_mount(mount) for mount in spec.mounts]
     if spec.termination_log:
@@ -284,7 +284,7 @@ def _edited(names: tuple[str, ...], edits: ContainerEdits) -> DeviceEdits:
 
 
 def device_message(node: DeviceNode) -> api.Device:
-    """The message for a device node."""
+    """Return the message for a device node."""
     permissions = "" if node.permissions == "none" else node.permissions or "rwm"
     return api.Device(container_path=node.path, host_path=node.host_path or node.path, permissions=permissions)
 

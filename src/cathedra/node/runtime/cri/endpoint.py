@@ -51,7 +51,7 @@ class CRIFeatures:
 
 
 def socket_path(endpoint: str) -> str:
-    """The path of a socket that is given as one, or as ``unix:///PATH``."""
+    """Return the path of a socket that is given as one, or as ``unix:///PATH``."""
     return endpoint.removeprefix("unix://")
 
 

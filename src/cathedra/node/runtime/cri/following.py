@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def run_of(status: Any) -> ContainerRun:
-    """A container as its status describes it."""
+    """Return a container as its status describes it."""
     ended = status.state in (api.CONTAINER_EXITED, api.CONTAINER_UNKNOWN)
     run = ContainerRun(
         id=status.id,

@@ -148,7 +148,7 @@ class CRIRuntime:
                 await self._stop(run.id, 0)
 
     async def status(self) -> tuple[str, ...]:
-        """The conditions of the runtime that do not hold.
+        """Return the conditions of the runtime that do not hold.
 
         Pods share the node's network where the runtime had no network for them at the start; then it is not missed.
 

@@ -58,7 +58,7 @@ class CRISandboxes:
         self._made: dict[str, Sandbox] = {}
 
     def of(self, pod_uid: str) -> Sandbox | None:
-        """The sandbox that `run` made or found."""
+        """Return the sandbox that `run` made or found."""
         return self._made.get(pod_uid)
 
     async def run(self, spec: SandboxSpec) -> RunningSandbox:

@@ -240,7 +240,7 @@ class StreamedCommand:
             self._streams.send_soon(self._numbers["resize"], size)
 
     async def wait(self) -> int:
-        """Its exit code; 0 of a container's own process."""
+        """Return its exit code; 0 of a container's own process."""
         await self._end()
         return self._code or 0
 
@@ -268,7 +268,7 @@ def _ended(said: bytes) -> tuple[int, str]:
 
 
 async def forwarded(url: str, port: int) -> PortConnection:
-    """A connection to a port of a pod.
+    """Return a connection to a port of a pod.
 
     Raises:
         OSError: the streaming server cannot be reached, or nothing listens there.

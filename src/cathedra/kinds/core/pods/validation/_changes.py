@@ -297,7 +297,7 @@ _NEAR: Final = 300
 
 
 def spec_difference(old: core_v1.PodSpec, new: core_v1.PodSpec, release: str) -> str:
-    """The unified diff with the fields of ``release``, three lines around each change; "" where nothing differs.
+    """Return the unified diff with the fields of ``release``, three lines around each change; "" where nothing differs.
 
     To compare texts line by line takes time that grows with the square of their length. Of specs with more than
     `_COMPARED` lines only those from the first change on are compared, `_NEAR` of each.

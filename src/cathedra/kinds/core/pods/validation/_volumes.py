@@ -23,7 +23,7 @@ _read: Final = attrgetter(*_ATTRIBUTES)
 
 
 def validate_volumes(errors: ErrorList, path: FieldPath, volumes: Sequence[core_v1.Volume]) -> frozenset[str]:
-    """The names that containers may mount."""
+    """Validate the volumes. Return the names that containers may mount."""
     seen: set[str] = set()
     for position, volume in enumerate(volumes):
         where = path.index(position)
