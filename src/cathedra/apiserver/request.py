@@ -1,4 +1,4 @@
-"""One operation on a resource, as the verbs take it, over every transport."""
+"""One operation on a resource, as the verbs take it, and its outcome, over every transport."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes
 from cathedra.apiserver.patches.duplicates import warnings_of
 from cathedra.apiserver.registry.selection import single_name
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.kinds.definition import AnyDefinition, Strategy, VersionDefinition
 from cathedra.releases import DEFAULT_RELEASE
 from cathedra.remembering import remembered
@@ -103,6 +104,35 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             field_selector=field_selector,
             label_selector=label_selector,
         )
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """A page of objects, and how the list continues."""
+
+    entries: list[StoredObject]
+    revision: int
+    continue_: str = ""
+    remaining: int | None = None
+
+
+class CallAnswer(msgspec.Struct, frozen=True, gc=False):
+    """The outcome of a call: a stored object, a page of them, or an object that is not stored."""
+
+    call: Call
+    status: int = 200
+    entry: StoredObject | None = None
+    """The state after a write; of a deletion, the last one."""
+    listing: Listing | None = None
+    value: Any = None
+    """A Status, a review or what a sub-resource answers."""
+    gone: bool = False
+    """True if the object of a deletion is gone, rather than marked."""
+
+    @property
+    def stored(self) -> StoredObject:
+        """The stored object of an answer that has one."""
+        assert self.entry is not None, "the verb answers with a stored object"
+        return self.entry
 
 
 @remembered("apiserver.request.names", size=1024)

@@ -25,10 +25,10 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import always_allows
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.pipeline.consistency import judged_again
-from cathedra.apiserver.pipeline.operations import CallAnswer, ResourceOperations
+from cathedra.apiserver.pipeline.operations import ResourceOperations
 from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE, Recorder
 from cathedra.apiserver.pipeline.record import RequestRecord
-from cathedra.apiserver.request import Call, note_problems, unfit
+from cathedra.apiserver.request import Call, CallAnswer, note_problems, unfit
 from cathedra.apiserver.requestinfo import request_info
 from cathedra.apiserver.subresources.dispatch import is_compared
 from cathedra.apiserver.subresources.reviews import REVIEWS

@@ -18,11 +18,10 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, encode
 from cathedra.apiserver.http.answers.negotiation import JSON_FORM
 from cathedra.apiserver.http.answers.render import render_list
-from cathedra.apiserver.pipeline.operations import CallAnswer, deletion_status
+from cathedra.apiserver.pipeline.operations import deletion_status
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.request import Call
-from cathedra.apiserver.verbs.read import Listing
+from cathedra.apiserver.request import Call, CallAnswer, Listing
 from cathedra.frames import MessageWriter
 from cathedra.kinds.definition import VersionDefinition
 from cathedra.session.protocol import (

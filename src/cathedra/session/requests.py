@@ -26,7 +26,6 @@ from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.bodies import decode_plain, json_delete_options, patch_values
 from cathedra.apiserver.http.request import BODY_LIMIT
 from cathedra.apiserver.pipeline.operations import (
-    CallAnswer,
     ResourceOperations,
     WriteQuery,
     checked_deletion,
@@ -34,7 +33,7 @@ from cathedra.apiserver.pipeline.operations import (
 )
 from cathedra.apiserver.pipeline.pipeline import Pipeline, Recorder
 from cathedra.apiserver.pipeline.record import RequestRecord
-from cathedra.apiserver.request import Call
+from cathedra.apiserver.request import Call, CallAnswer
 from cathedra.apiserver.requestinfo import RequestInfo, request_info
 from cathedra.apiserver.routes import Route
 from cathedra.apiserver.subresources.reviews import REVIEWS

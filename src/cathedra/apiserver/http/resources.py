@@ -38,7 +38,6 @@ from cathedra.apiserver.http.measurements import Measurements
 from cathedra.apiserver.http.proxying.proxy import Proxy
 from cathedra.apiserver.http.request import Request, list_options, write_query
 from cathedra.apiserver.pipeline.operations import (
-    CallAnswer,
     ResourceOperations,
     allows,
     checked_deletion,
@@ -46,8 +45,7 @@ from cathedra.apiserver.pipeline.operations import (
     not_served,
     wrong_method,
 )
-from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.request import Call
+from cathedra.apiserver.request import Call, CallAnswer, Listing
 from cathedra.apiserver.routes import METRICS_GROUP, Route
 from cathedra.apiserver.subresources.reviews import REVIEWS, Review
 from cathedra.apiserver.subresources.scale import SCALE, scale_of, set_scale
@@ -230,7 +228,7 @@ class ResourceHandler:
         )
         table = self._server.table(call)
         if plain and (items := self._lists.get(table, call, options)) is not None:
-            return render.render_list(call, read.Listing([], self._server.registry.revision), form, items=items)
+            return render.render_list(call, Listing([], self._server.registry.revision), form, items=items)
         # Taken before the list is read. A write meanwhile changes the stamp, so an outdated list is never served again.
         stamp = stamp_of(table)
         listing = _listed(await self._operations.list(call, options))
@@ -248,7 +246,7 @@ class ResourceHandler:
         )
 
     async def _beside_loop(
-        self, call: Call, listing: read.Listing, work: Callable[[Callable[[], object]], T], cells: int = 1
+        self, call: Call, listing: Listing, work: Callable[[Callable[[], object]], T], cells: int = 1
     ) -> T:
         """Return the result of ``work`` on a list. Long lists and wide tables are encoded in the thread."""
         if len(listing.entries) * cells <= _CELLS:
@@ -320,7 +318,7 @@ class ResourceHandler:
     async def _scale(self, request: Request, call: Call) -> Response:
         form = msgspec.structs.replace(self._form(request, call), transform="")
         if call.verb == "get":
-            scale = scale_of(_entry(await self._operations.get(call)).object)
+            scale = scale_of((await self._operations.get(call)).stored.object)
         elif call.verb == "update":
             query = write_query(request, "UpdateOptions")
             call = call.but(dry_run=query.dry_run, field_manager=query.field_manager)
@@ -343,7 +341,7 @@ class ResourceHandler:
         form = self._form(request, call)
         answer = await self._operations.delete(call, checked_deletion(await decode_delete_options(request)))
         if answer.gone and not call.definition.strategy.returns_deleted_object:
-            status = deletion_status(call, _entry(answer))
+            status = deletion_status(call, answer.stored)
             return render.render_plain(status, msgspec.structs.replace(form, transform=""), warnings=call.warnings)
         return self._object(request, call, answer, form)
 
@@ -354,7 +352,7 @@ class ResourceHandler:
         return render.render_list(call, _listed(answer), form, table=self._table(request))
 
     def _object(self, request: Request, call: Call, answer: CallAnswer, form: AnswerForm) -> Response:
-        entry = _entry(answer)
+        entry = answer.stored
         if not form.transform:
             return render.render_object(call, entry, form, status=answer.status)
         form = fit_for_object(form, _go_type(call))
@@ -415,12 +413,7 @@ def _writing(request: Request, call: Call, kind: str, *, apply: bool = False) ->
     )
 
 
-def _entry(answer: CallAnswer) -> StoredObject:
-    assert answer.entry is not None, "the verb answers with a stored object"
-    return answer.entry
-
-
-def _listed(answer: CallAnswer) -> read.Listing:
+def _listed(answer: CallAnswer) -> Listing:
     assert answer.listing is not None, "the verb answers with objects"
     return answer.listing
 

@@ -6,7 +6,7 @@ and is the same for all of them: the route, the refusals that depend on it, and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +19,7 @@ from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.request import Call
+from cathedra.apiserver.request import Call, CallAnswer, Listing
 from cathedra.apiserver.requestinfo import RequestInfo
 from cathedra.apiserver.routes import Route
 from cathedra.apiserver.subresources.dispatch import connect_create
@@ -35,20 +35,6 @@ MANAGER_LIMIT: Final = 128
 VALIDATIONS: Final = frozenset({"", "Ignore", "Warn", "Strict"})
 """The ways to handle unknown fields; "" is Warn."""
 _POLICIES: Final = frozenset({"Foreground", "Background", "Orphan"})
-
-
-class CallAnswer(msgspec.Struct, frozen=True, gc=False):
-    """The outcome of a call: a stored object, a page of them, or an object that is not stored."""
-
-    call: Call
-    status: int = 200
-    entry: StoredObject | None = None
-    """The state after a write; of a deletion, the last one."""
-    listing: read.Listing | None = None
-    value: Any = None
-    """A Status, a review or what a sub-resource answers."""
-    gone: bool = False
-    """True if the object of a deletion is gone, rather than marked."""
 
 
 class WriteQuery(msgspec.Struct, frozen=True):
@@ -163,21 +149,28 @@ class ResourceOperations:
         """Return the stored state of the object of a call."""
         return self._server.table(call).get(call.key)
 
-    async def create(self, call: Call, obj: Any) -> CallAnswer:
+    # Writes of objects are no coroutines here: every frame on the way of a write costs time.
+
+    def create(self, call: Call, obj: Any) -> Coroutine[Any, Any, CallAnswer]:
         """Create an object, answer a review, or carry out a POST on a sub-resource.
 
         Raises:
             StatusError: it is refused.
         """
-        if call.subresource:
-            return CallAnswer(call, 201, value=await connect_create(self._server, call, obj))
-        if (review := REVIEWS.get(call.definition.group_resource)) is not None:
-            return CallAnswer(call, 201, value=review.answer(self._server, call, obj))
+        if call.subresource or call.definition.group_resource in REVIEWS:
+            return self._answered(call, obj)
         if type(obj) is not call.definition.type:  # most kinds have one version, whose type is the hub type
             obj = call.version.to_hub(obj)
-        return CallAnswer(call, 201, await create.create(self._server, call, obj))
+        return create.create(self._server, call, obj)
 
-    async def update(self, call: Call, obj: Any) -> CallAnswer:
+    async def _answered(self, call: Call, obj: Any) -> CallAnswer:
+        """Carry out a creation that stores no object of the resource itself."""
+        if call.subresource:
+            return CallAnswer(call, 201, value=await connect_create(self._server, call, obj))
+        review = REVIEWS[call.definition.group_resource]
+        return CallAnswer(call, 201, value=review.answer(self._server, call, obj))
+
+    def update(self, call: Call, obj: Any) -> Coroutine[Any, Any, CallAnswer]:
         """Replace an object, or create it where the kind allows that.
 
         Raises:
@@ -185,17 +178,17 @@ class ResourceOperations:
         """
         if type(obj) is not call.definition.type:
             obj = call.version.to_hub(obj)
-        written = await update.update(self._server, call, obj)
-        return CallAnswer(call, 201 if written.created else 200, written.entry)
+        return update.update(self._server, call, obj)
 
-    async def patch(self, call: Call, patch_type: PatchType, body: Any, repeated: tuple[str, ...] = ()) -> CallAnswer:
+    def patch(
+        self, call: Call, patch_type: PatchType, body: Any, repeated: tuple[str, ...] = ()
+    ) -> Coroutine[Any, Any, CallAnswer]:
         """Patch an object, or create it by an apply. ``repeated`` are the problems with fields that occur twice.
 
         Raises:
             StatusError: it is refused.
         """
-        written = await patch.patch(self._server, call, patch_type, body, repeated=repeated)
-        return CallAnswer(call, 201 if written.created else 200, written.entry)
+        return patch.patch(self._server, call, patch_type, body, repeated=repeated)
 
     async def delete(self, call: Call, options: DeleteOptions) -> CallAnswer:
         """Delete an object, or mark it.
@@ -218,7 +211,7 @@ class ResourceOperations:
             call = call.but(dry_run=True)
         selection = Selection.parse(call.definition, call.namespace, listed.label_selector, listed.field_selector)
         deleted = await delete.delete_collection(self._server, call, selection, options)
-        return CallAnswer(call, listing=read.Listing(deleted, self._server.registry.revision))
+        return CallAnswer(call, listing=Listing(deleted, self._server.registry.revision))
 
 
 def deletion_status(call: Call, entry: StoredObject) -> JSONObject:

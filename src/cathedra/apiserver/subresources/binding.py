@@ -44,10 +44,10 @@ async def bind(server: ServerContext, call: Call, binding: Binding) -> Status:
         # for it twice.
         return replace(pod, status=replace(pod.status, nominated_node_name=""))
 
-    entry = await change(server, call, bound, uid=binding.metadata.uid)
+    answer = await change(server, call, bound, uid=binding.metadata.uid)
     if not server.gates.has(behaviours.ANSWERS_HAVE_REVISION):
         return _BOUND
-    return replace(_BOUND, metadata=ListMeta(resource_version=str(entry.revision)))
+    return replace(_BOUND, metadata=ListMeta(resource_version=str(answer.stored.revision)))
 
 
 def _check_version(call: Call, entry: StoredObject, wanted: str) -> None:

@@ -88,8 +88,7 @@ async def set_scale(server: ServerContext, call: Call, make: Any, *, applies: bo
             new = replace(old, spec=replace(old.spec, replicas=wanted.spec.replicas), metadata=metadata)
         return tracked_converting(call, old, new, server.clock.now())
 
-    entry = await change(server, main, scaled)
-    return scale_of(entry.object)
+    return scale_of((await change(server, main, scaled)).stored.object)
 
 
 def _check_owner(call: Call, obj: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from cathedra.apiserver.ownership.tracking import tracked_converting
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.request import Call
+from cathedra.apiserver.request import Call, CallAnswer
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.objectmeta import fresh, not_ending, without_duplicate_owners
 from cathedra.kinds.definition import RequestContext
@@ -27,8 +27,8 @@ from cathedra.kinds.resource.expressions import MAX_EXPRESSION
 NAME_ATTEMPTS: Final = 8
 
 
-async def create(server: ServerContext, call: Call, obj: Any) -> StoredObject:
-    """Create ``obj`` (hub version, as decoded) and return it as stored; in a dry run, as it would have been.
+def create(server: ServerContext, call: Call, obj: Any) -> Coroutine[Any, Any, CallAnswer]:
+    """Create ``obj`` (hub version, as decoded). The answer has it as stored; in a dry run, as it would have been.
 
     Raises:
         StatusError: it was refused; nothing changed.
@@ -40,11 +40,18 @@ async def create(server: ServerContext, call: Call, obj: Any) -> StoredObject:
     if metadata is not obj.metadata:
         obj = replace(obj, metadata=metadata)
     context = server.strategy_context(call)
+    if call.size < LARGE and call.definition.conversion is None:
+        return create_defaulted(server, call, _owned(call, obj, context), context)
+    return _create_slowly(server, call, obj, context)
+
+
+async def _create_slowly(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> CallAnswer:
+    """Create an object that is large, or that a webhook converts."""
     if call.size < LARGE:
-        obj = tracked_converting(call, None, call.strategy.default(obj, context), context.now)
+        obj = _owned(call, obj, context)
     else:
         obj = await server.beside_loop(call, partial(_owned, call, obj, context))
-    if call.definition.conversion is not None and isinstance(obj, Awaitable):
+    if isinstance(obj, Awaitable):
         obj = await obj
     return await create_defaulted(server, call, obj, context)
 
@@ -54,7 +61,7 @@ def _owned(call: Call, obj: Any, context: RequestContext) -> Any | Awaitable[Any
     return tracked_converting(call, None, call.strategy.default(obj, context), context.now)
 
 
-async def create_defaulted(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> StoredObject:
+async def create_defaulted(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> CallAnswer:
     """Create an object whose defaults and field owners are filled in already.
 
     Raises:
@@ -83,7 +90,7 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
         if call.name != name:
             call = replace(call, name=name)
         try:
-            return await _create_named(server, call, candidate, context, called)
+            return CallAnswer(call, 201, await _create_named(server, call, candidate, context, called))
         except WriteConflict:
             # A generated name that is taken is no error of the client: another one is generated, as in Kubernetes.
             if named or attempt == NAME_ATTEMPTS - 1:

@@ -41,10 +41,10 @@ from cathedra.apiserver.patches.strategic import (
     unrestorable,
 )
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.request import Call, note_problems
+from cathedra.apiserver.request import Call, CallAnswer, note_problems
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create_defaulted, in_namespace
-from cathedra.apiserver.verbs.update import Written, as_addressed, change
+from cathedra.apiserver.verbs.update import as_addressed, change
 from cathedra.client.transport import PatchType
 from cathedra.kinds.definition import RequestContext
 from cathedra.remembering import forget_large
@@ -54,7 +54,7 @@ JSON_PATCH_LIMIT: Final = 10_000
 
 def patch(
     server: ServerContext, call: Call, patch_type: PatchType, body: Any, *, repeated: tuple[str, ...] = ()
-) -> Coroutine[Any, Any, Written]:
+) -> Coroutine[Any, Any, CallAnswer]:
     """Patch the object with plain JSON values; ``repeated`` are the problems with repeated fields of the body.
 
     Raises:
@@ -67,7 +67,7 @@ def patch(
 
 async def _patch_document(
     server: ServerContext, call: Call, patch_type: PatchType, body: Any, repeated: tuple[str, ...]
-) -> Written:
+) -> CallAnswer:
     # Before null is replaced by a patch without changes: Kubernetes refuses it for merge patches alone.
     if body is None and patch_type is PatchType.MERGE:
         raise bad_request("Invalid JSON Patch")
@@ -94,7 +94,7 @@ async def _patch_document(
         obj = call.strategy.default_change(obj, entry.object, context)
         return tracked_converting(call, entry.object, obj, server.clock.now(), live.body)
 
-    return Written(await change(server, call, patched, context=context))
+    return await change(server, call, patched, context=context)
 
 
 def patched_part(call: Call, kind: GroupVersionKind, part: Any, patch_type: PatchType, body: Any) -> Any:
@@ -123,7 +123,7 @@ def patched_part(call: Call, kind: GroupVersionKind, part: Any, patch_type: Patc
         raise _undecodable(shown, str(error)) from None
 
 
-async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Written:
+def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Coroutine[Any, Any, CallAnswer]:
     """Apply. It is the one patch that creates an object that does not exist."""
     _check_applied(call, body)
     metadata = body["metadata"]
@@ -139,12 +139,16 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
                 f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found",
             )
 
-        made = partial(_made, call, body, context)
-        # Merging a body of a megabyte takes tens of milliseconds, which all other requests would wait for.
-        obj = made() if call.size < LARGE else await server.beside_loop(call, made)
-        return Written(await create_defaulted(server, call, obj, context), created=True)
+        return _create_by_apply(server, call, body, context)
     # A UID in the body is no precondition: one that differs is a change of an immutable field (422).
-    return Written(await change(server, call, partial(_merged, server, call, body, context), context=context))
+    return change(server, call, partial(_merged, server, call, body, context), context=context)
+
+
+async def _create_by_apply(server: ServerContext, call: Call, body: Any, context: RequestContext) -> CallAnswer:
+    made = partial(_made, call, body, context)
+    # Merging a body of a megabyte takes tens of milliseconds, which all other requests would wait for.
+    obj = made() if call.size < LARGE else await server.beside_loop(call, made)
+    return await create_defaulted(server, call, obj, context)
 
 
 def _made(call: Call, body: Any, context: RequestContext) -> Any:

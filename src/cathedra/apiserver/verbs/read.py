@@ -22,7 +22,7 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table, TooOld
 from cathedra.apiserver.registry.watching import Seen, Watcher
-from cathedra.apiserver.request import Call
+from cathedra.apiserver.request import Call, Listing
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.transport import EventType, ListOptions
 
@@ -36,15 +36,6 @@ class _Token(msgspec.Struct):
     v: str = ""
     rv: int = 0
     start: str = ""
-
-
-class Listing(msgspec.Struct, frozen=True):
-    """A page of objects, and how the list continues."""
-
-    entries: list[StoredObject]
-    revision: int
-    continue_: str = ""
-    remaining: int | None = None
 
 
 class WatchStart(msgspec.Struct):

@@ -6,7 +6,7 @@ differ in how they make the new object from the stored one.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
-from cathedra.apiserver.request import Call
+from cathedra.apiserver.request import Call, CallAnswer
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create, in_namespace
 from cathedra.apiserver.verbs.objectmeta import kept, without_duplicate_owners
@@ -38,14 +38,7 @@ Transform = Callable[[StoredObject], Awaitable[Any] | Any]
 """Returns the wanted object (hub version, with defaults) for a stored state."""
 
 
-class Written(msgspec.Struct, frozen=True, gc=False):
-    """The object after an update or a patch, and whether that created it."""
-
-    entry: StoredObject
-    created: bool = False
-
-
-async def update(server: ServerContext, call: Call, obj: KubeObject) -> Written:
+def update(server: ServerContext, call: Call, obj: KubeObject) -> Coroutine[Any, Any, CallAnswer]:
     """Replace the stored object by ``obj`` (hub version, as decoded); objects of some kinds are also created so.
 
     Raises:
@@ -53,16 +46,30 @@ async def update(server: ServerContext, call: Call, obj: KubeObject) -> Written:
     """
     obj = as_addressed(call, obj)
     strategy, context = call.strategy, server.strategy_context(call)
+    if call.size >= LARGE or strategy.allow_create_on_update:
+        return _update_slowly(server, call, obj, context)
+    return _replaced(server, call, strategy.default(obj, context), context)
+
+
+async def _update_slowly(server: ServerContext, call: Call, obj: KubeObject, context: RequestContext) -> CallAnswer:
+    """Replace the stored object by one that is large, or whose kind allows that it is created so."""
+    strategy = call.strategy
     if call.size < LARGE:
         obj = strategy.default(obj, context)
     else:
         obj = await server.beside_loop(call, partial(strategy.default, obj, context))
     # Leases and a few other kinds are created by PUT (``AllowCreateOnUpdate`` of their strategy upstream).
     if strategy.allow_create_on_update and not call.subresource and server.table(call).get(call.key) is None:
-        return Written(await create(server, call, obj), created=True)
+        return await create(server, call, obj)
+    return await _replaced(server, call, obj, context)
+
+
+def _replaced(
+    server: ServerContext, call: Call, obj: KubeObject, context: RequestContext
+) -> Coroutine[Any, Any, CallAnswer]:
     # No function within this one: its variables would become cells, which every write would pay for.
     wanted = partial(_wanted, call, obj, context.now)
-    return Written(await change(server, call, wanted, uid=obj.metadata.uid, context=context))
+    return change(server, call, wanted, uid=obj.metadata.uid, context=context)
 
 
 def _wanted(call: Call, obj: KubeObject, now: float, stored: StoredObject) -> Any:
@@ -94,7 +101,7 @@ async def change(
     *,
     uid: str = "",
     context: RequestContext | None = None,
-) -> StoredObject:
+) -> CallAnswer:
     """Change the stored object by ``transform``. After a race with another writer it is called again on the newer
     state, unless the wanted object names the resource version that it was made from. ``context`` is that of the
     call, if the caller has it.
@@ -120,8 +127,9 @@ async def change(
         if not isinstance(wanted, msgspec.Struct) and isinstance(wanted, Awaitable):
             wanted = await wanted
         try:
-            return await _write(
-                server, call, context or server.strategy_context(call), _Proposal(table, entry, seen, wanted)
+            proposal = _Proposal(table, entry, seen, wanted)
+            return CallAnswer(
+                call, entry=await _write(server, call, context or server.strategy_context(call), proposal)
             )
         # Another write came first. The transform runs again on the newer state, as in ``GuaranteedUpdate``.
         except WriteConflict:

@@ -23,8 +23,7 @@ from cathedra.apiserver.http.answers.protobuf import list_to_protobuf, to_protob
 from cathedra.apiserver.http.answers.response import JSON, Response
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
-from cathedra.apiserver.request import Call
-from cathedra.apiserver.verbs.read import Listing
+from cathedra.apiserver.request import Call, Listing
 from cathedra.client.transport import ListOptions
 from cathedra.remembering import IS_ON
 
