@@ -38,6 +38,7 @@ _IMMUTABLE: Final = (
     ("deletion_grace_period_seconds", "deletionGracePeriodSeconds"),
 )
 _fixed: Final = attrgetter(*(attribute for attribute, _ in _IMMUTABLE))
+_compared: Final = attrgetter(*(attribute for attribute, _ in _IMMUTABLE), "generation")
 _FEW_LABELS: Final = 8
 """Number of labels up to which it is remembered that they have no errors."""
 STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
@@ -106,7 +107,7 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, gates: FeatureGa
     """
     # Kubernetes runs the same rules two to four times. We run each once and repeat its errors.
     compared, shared = ErrorList(), _shared_errors(new, gates)
-    if _fixed(new) != _fixed(old) or old.deletion_timestamp is not None or new.generation < old.generation:
+    if _compared(new) != _compared(old) or old.deletion_timestamp is not None:
         _compare(compared, new, old)
     # Fast path: most changes have no errors and no finalizers.
     if not (compared or shared or new.finalizers):

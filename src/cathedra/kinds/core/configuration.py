@@ -74,8 +74,10 @@ def validate_config_map(config: core_v1.ConfigMap) -> ErrorList:
         _validate_key(errors, _DATA, key)
         if key in binary:
             errors.invalid(_DATA.key(key), key, "duplicate of key present in binaryData")
-    validate_keys(errors, _BINARY_DATA, binary)
-    size = sum(map(len, binary.values())) if binary else 0
+    size = 0
+    if binary:
+        validate_keys(errors, _BINARY_DATA, binary)
+        size = sum(map(len, binary.values()))
     # A character is four bytes at most; to encode the texts would cost more than the rest.
     if size + 4 * sum(map(len, data.values())) > MAX_SIZE:
         size += sum(len(value.encode()) for value in data.values())
