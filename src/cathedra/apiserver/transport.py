@@ -258,11 +258,13 @@ class InProcessTransport:
             field_manager=options.field_manager,
             field_validation=options.field_validation,
             force=options.force,
-            annotations={} if record is None else record.annotations,
             trusted=self._trusted,
         )
-        if record is not None or not self._trusted:
+        if record is not None:
+            call = call.but(annotations=record.annotations)
             self._authorize(asked, call, record)
+        elif not self._trusted:
+            self._authorize(asked, call, None)
         return call
 
     def _authorize(self, asked: APICall, call: Call, record: RequestRecord | None) -> None:

@@ -190,7 +190,7 @@ class ResourceOperations:
         """
         return patch.patch(self._server, call, patch_type, body, repeated=repeated)
 
-    async def delete(self, call: Call, options: DeleteOptions) -> CallAnswer:
+    def delete(self, call: Call, options: DeleteOptions) -> Coroutine[Any, Any, CallAnswer]:
         """Delete an object, or mark it.
 
         Raises:
@@ -198,8 +198,7 @@ class ResourceOperations:
         """
         if options.dry_run:
             call = call.but(dry_run=True)
-        deletion = await delete.delete(self._server, call, options)
-        return CallAnswer(call, entry=deletion.entry, gone=deletion.gone)
+        return delete.delete(self._server, call, options)
 
     async def delete_collection(self, call: Call, listed: ListOptions, options: DeleteOptions) -> CallAnswer:
         """Delete all objects that match, and return them as they were before.

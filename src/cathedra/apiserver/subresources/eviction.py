@@ -42,9 +42,9 @@ async def evict(server: ServerContext, call: Call, eviction: Eviction) -> Status
         # The condition is a write, and changes the resource version. A deletion with that version as precondition would
         # then be refused, so such a pod gets no condition. Neither does a pod that is not the one that is meant.
         await _mark(server, call)
-    deletion = await delete(server, call.but(subresource="", verb="delete"), options)
+    answer = await delete(server, call.but(subresource="", verb="delete"), options)
     has_revision = server.gates.has(behaviours.ANSWERS_HAVE_REVISION)
-    metadata = ListMeta(resource_version=str(deletion.entry.revision)) if has_revision else ListMeta()
+    metadata = ListMeta(resource_version=str(answer.stored.revision)) if has_revision else ListMeta()
     return Status(status="Success", code=201, metadata=metadata)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-import msgspec
-
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ObjectMeta
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict, failure, forbidden, not_found
@@ -16,7 +14,7 @@ from cathedra.apiserver.admission.plugin import NO_PLUGINS
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.request import Call
+from cathedra.apiserver.request import Call, CallAnswer
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import ATTEMPTS, MODIFIED
 
@@ -28,41 +26,34 @@ of its own.
 """
 
 
-class Deletion(msgspec.Struct, frozen=True, gc=False):
-    """The result of a deletion: the last or present state of the object, and whether it is gone."""
-
-    entry: StoredObject
-    gone: bool
-
-
-async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> Deletion:
-    """Delete one object, or mark it as being deleted.
+async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> CallAnswer:
+    """Delete one object, or mark it as being deleted. The answer has its last or present state.
 
     Raises:
         StatusError: it was refused; nothing changed.
     """
-    table = server.table(call)
+    table, key, converts = server.table(call), call.key, call.definition.conversion is not None
     # Before the lookup of the object: the deletion of a permanent namespace is refused even if it does not exist.
     _check_permanence(call)
     call.warnings.extend(call.definition.deletion.warnings(options))
     for _ in range(ATTEMPTS):
-        entry = await server.registry.quiet(table, call.key)
+        entry = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
         if entry is None:
             raise not_found(call.resource, call.name)
         # Before admission: webhooks are not called for the deletion of another object.
         _check_preconditions(call, options, entry.object.metadata)
-        seen = await server.seen_one(call, entry)
+        seen = await server.seen_one(call, entry) if converts else entry
         called = server.admission.called(call, "DELETE")
         if called is not NO_PLUGINS:
             request = AdmissionAttributes(call, "DELETE", None, seen.object, options)
             await server.admission.admit(request, called)
             await server.admission.validate(request, called)
         # A webhook took its time, and another write came first. The newer state must meet the preconditions too.
-        if table.get(call.key) is not entry:
+        if table.get(key) is not entry:
             continue
         try:
-            deletion = await _delete_entry(server, call, entry, options)
-            return Deletion(await server.seen_one(call, deletion.entry), deletion.gone)
+            answer = await _delete_entry(server, call, entry, options)
+            return replace(answer, entry=await server.seen_one(call, answer.stored)) if converts else answer
         except WriteConflict:
             continue
     raise conflict(call.resource, call.name, MODIFIED)
@@ -106,7 +97,7 @@ async def delete_collection(
     return deleted
 
 
-async def _delete_entry(server: ServerContext, call: Call, entry: StoredObject, options: DeleteOptions) -> Deletion:
+async def _delete_entry(server: ServerContext, call: Call, entry: StoredObject, options: DeleteOptions) -> CallAnswer:
     table, old = server.table(call), entry.object
     now = server.clock.now()
     new = _marked(call, old, options, now)
@@ -114,9 +105,9 @@ async def _delete_entry(server: ServerContext, call: Call, entry: StoredObject, 
         last = _ended(old, now) if call.definition.deletion.announced else old
         # Watchers see each pod end before it goes, even if it is given no time.
         ending = server.registry.remove if last is old else server.registry.end
-        return Deletion(await ending(table, entry, last, dry_run=call.dry_run), True)
+        return CallAnswer(call, entry=await ending(table, entry, last, dry_run=call.dry_run), gone=True)
     wanted = old if new == old else new
-    return Deletion(await server.registry.put(table, call.key, entry, wanted, dry_run=call.dry_run), False)
+    return CallAnswer(call, entry=await server.registry.put(table, call.key, entry, wanted, dry_run=call.dry_run))
 
 
 def _ended(old: KubeObject, now: float) -> Any:
