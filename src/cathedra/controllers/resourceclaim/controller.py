@@ -103,8 +103,6 @@ class ResourceClaimController:
     # What is enqueued.
 
     def _pod_changed(self, pod: Pod) -> None:
-        if not podclaims.has_claims(pod):
-            return
         # A finished pod needs no new claims, but its old ones can be released.
         if podclaims.is_done_with_claims(pod):
             self._enqueue_claims(pod)

@@ -287,6 +287,7 @@ def claim_from_template(
 
 def admin_access(claim: ResourceClaim) -> str:
     """Return the label for admin access: ``true`` if a request of the claim has it, otherwise ``false``."""
-    requests = claim.spec.devices.requests or ()
-    has_it = any(request.exactly is not None and bool(request.exactly.admin_access) for request in requests)
-    return "true" if has_it else "false"
+    for request in claim.spec.devices.requests or ():
+        if request.exactly is not None and request.exactly.admin_access:
+            return "true"
+    return "false"
