@@ -198,7 +198,7 @@ class ComputeThread:
             self._executor = None
 
     def statistics(self) -> dict[str, int]:
-        """Computations done in the thread, and those that wait for it."""
+        """Return computations done in the thread, and those that wait for it."""
         return {"computed": self._done, "computations_waiting": self._rotation.waiting}
 
     def _ended(self, done: asyncio.Future[T]) -> None:

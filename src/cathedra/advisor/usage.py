@@ -28,10 +28,10 @@ class UsageObserver(Protocol):
     """Observer of holdings, such as a history."""
 
     def begun(self, holding: ClaimHolding) -> None:
-        """A claim was allocated, or the advisor has started and found it so."""
+        """Note that a claim was allocated, or the advisor has started and found it so."""
 
     def ended(self, holding: ClaimHolding, at: float) -> None:
-        """The claim holds these devices no more, since wall-clock time ``at``."""
+        """Note that the claim holds these devices no more, since wall-clock time ``at``."""
 
 
 class UsageTracker:

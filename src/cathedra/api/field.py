@@ -195,54 +195,55 @@ class ErrorList(list[FieldError]):
     """The errors of one validation, in order of discovery."""
 
     def invalid(self, field: str, value: Any, detail: str) -> None:
-        """The value breaks a rule."""
+        """Add an error: the value breaks a rule."""
         self.append(FieldError(ErrorType.INVALID, field, value, detail))
 
     def required(self, field: str, detail: str = "") -> None:
-        """The value must be there."""
+        """Add an error: the value must be there."""
         self.append(FieldError(ErrorType.REQUIRED, field, "", detail))
 
     def duplicate(self, field: str, value: Any) -> None:
-        """The value may occur once only."""
+        """Add an error: the value may occur once only."""
         self.append(FieldError(ErrorType.DUPLICATE, field, value, ""))
 
     def forbidden(self, field: str, detail: str) -> None:
-        """The field must not be set."""
+        """Add an error: the field must not be set."""
         self.append(FieldError(ErrorType.FORBIDDEN, field, "", detail))
 
     def not_found(self, field: str, value: Any, names: Names | None = None) -> None:
-        """The value names something that is not there; ``names`` are those that are."""
+        """Add an error: the value names something that is not there; ``names`` are those that are."""
         self.append(FieldError(ErrorType.NOT_FOUND, field, value, "", names=names))
 
     def not_supported(self, field: str, value: Any, supported: Collection[str]) -> None:
-        """The value is none of the known ones; those are listed sorted."""
+        """Add an error: the value is none of the known ones; those are listed sorted."""
         self._not_supported(field, _as_constant(value), Names(_SUPPORTED, supported, in_order=False))
 
     def not_among(self, field: str, value: Any, supported: Collection[str]) -> None:
-        """The value is none of the known ones; those are listed in the order in which Kubernetes has them."""
+        """Add an error: the value is none of the known ones; those are listed in the order in which Kubernetes has
+        them."""
         self._not_supported(field, _as_constant(value), Names(_SUPPORTED, supported))
 
     def string_not_among(self, field: str, value: Any, supported: Collection[str]) -> None:
-        """The same of a field whose type in Kubernetes is a mere string: it is quoted in another way."""
+        """Add an error: the same of a field whose type in Kubernetes is a mere string: it is quoted in another way."""
         self._not_supported(field, value, Names(_SUPPORTED, supported))
 
     def _not_supported(self, field: str, value: Any, supported: Names) -> None:
         self.append(FieldError(ErrorType.NOT_SUPPORTED, field, value, "", names=supported))
 
     def too_long(self, field: str, limit: int) -> None:
-        """The text has more than ``limit`` bytes."""
+        """Add an error: the text has more than ``limit`` bytes."""
         self.append(FieldError(ErrorType.TOO_LONG, field, "", f"may not be more than {limit} bytes"))
 
     def too_many(self, field: str, actual: int, limit: int) -> None:
-        """The list has more than ``limit`` elements."""
+        """Add an error: the list has more than ``limit`` elements."""
         self.append(FieldError(ErrorType.TOO_MANY, field, actual, f"must have at most {limit} items"))
 
     def type_invalid(self, field: str, value: Any, detail: str) -> None:
-        """The value is of the wrong kind."""
+        """Add an error: the value is of the wrong kind."""
         self.append(FieldError(ErrorType.TYPE_INVALID, field, value, detail))
 
     def internal(self, field: str, detail: str) -> None:
-        """Validation itself could not be carried out."""
+        """Add an error: validation itself could not be carried out."""
         self.append(FieldError(ErrorType.INTERNAL, field, None, detail))
 
 
@@ -298,7 +299,8 @@ def go_form(value: JSONValue) -> str:
 
 
 def go_json(value: JSONValue, indent: int | None = None) -> str:
-    """Plain values as Go's ``encoding/json`` writes them: fit for HTML, and without separators of lines in texts."""
+    """Return plain values as Go's ``encoding/json`` writes them: fit for HTML, and without separators of lines in
+    texts."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     # The standard encoder is written in C only without an indent. A pod's 40,000 variables took it 0.3 s, msgspec 0.03.
     return (text if indent is None else msgspec.json.format(text, indent=indent)).translate(_ESCAPED)

@@ -117,7 +117,7 @@ def longer_than(text: str, limit: int) -> bool:
 
 
 def dns_label(value: str) -> list[str]:
-    """Lower-case letters, digits and inner dashes; 1 to 63 characters."""
+    """Validate a DNS label: lower-case letters, digits and inner dashes; 1 to 63 characters."""
     if _SHORT_LABEL.fullmatch(value):
         return []
     found = [] if _size(value) <= 63 else ["must be no more than 63 characters"]
@@ -127,13 +127,13 @@ def dns_label(value: str) -> list[str]:
 
 
 def dns_1035_label(value: str) -> list[str]:
-    """A label that begins with a letter, as names of services do; 1 to 63 bytes."""
+    """Validate a label that begins with a letter, as names of services do; 1 to 63 bytes."""
     found = [] if len(value.encode()) <= 63 else ["must be no more than 63 bytes"]
     return found if _LABEL_1035.fullmatch(value) else [*found, _LABEL_1035_TEXT]
 
 
 def path_segment(value: str) -> list[str]:
-    """A text that can be one segment of a URL's path."""
+    """Validate a text that can be one segment of a URL's path."""
     if value in {".", ".."}:
         return [f"may not be '{value}'"]
     if "/" not in value and "%" not in value:
@@ -142,7 +142,7 @@ def path_segment(value: str) -> list[str]:
 
 
 def dns_subdomain(value: str) -> list[str]:
-    """Labels joined with dots; 1 to 253 characters."""
+    """Validate a DNS subdomain: labels joined with dots; 1 to 253 characters."""
     if _SHORT_LABEL.fullmatch(value):
         return []
     found = [] if _size(value) <= 253 else ["must be no more than 253 characters"]
@@ -163,7 +163,7 @@ def masked(value: str) -> str:
 
 
 def dns_subdomain_ignoring_case(value: str) -> list[str]:
-    """Like a subdomain, upper-case letters allowed."""
+    """Validate a DNS subdomain, upper-case letters allowed."""
     if _SHORT_LABEL.fullmatch(value):
         return []
     found = [] if _size(value) <= 253 else ["must be no more than 253 characters"]
@@ -176,8 +176,8 @@ def c_identifier(value: str) -> list[str]:
 
 
 def label_key(value: str) -> list[str]:
-    """A name of at most 63 characters, optionally after a DNS subdomain and a slash. Since 1.34 all names of this form
-    are called keys of labels, also finalizers and resources."""
+    """Validate a name of at most 63 characters, optionally after a DNS subdomain and a slash. Since 1.34 all names of
+    this form are called keys of labels, also finalizers and resources."""
     # Keys of labels and annotations, and finalizers, are few; what is longer than any of them may be is not kept.
     return list((_remembered_problems if len(value) <= _LONGEST else _problems)(value))
 
@@ -218,17 +218,17 @@ def label_value(value: str) -> list[str]:
 
 
 def condition_reason(value: str) -> list[str]:
-    """A word as conditions have it for a reason."""
+    """Validate a word as conditions have it for a reason."""
     return [] if _REASON.fullmatch(value) else [_REASON_TEXT]
 
 
 def semver(value: str) -> list[str]:
-    """A version as of semver.org 2.0.0, strictly."""
+    """Validate a version as of semver.org 2.0.0, strictly."""
     return [] if _SEMVER.fullmatch(value) else ["must be a string compatible with semver.org spec 2.0.0"]
 
 
 def uuid(value: str) -> list[str]:
-    """A UUID in its normal form: 36 characters, lower case."""
+    """Validate a UUID in its normal form: 36 characters, lower case."""
     if _UUID.fullmatch(value):
         return []
     compact = _parsed_uuid(value)
@@ -262,7 +262,7 @@ def _parsed_uuid(value: str) -> str | None:
 
 
 def interface_address(value: str) -> list[str]:
-    """An address with the length of its network's prefix, in canonical form: «192.0.2.5/24»."""
+    """Validate an address with the length of its network's prefix, in canonical form: «192.0.2.5/24»."""
     parsed: ipaddress.IPv4Interface | ipaddress.IPv6Interface | None
     try:
         parsed = ipaddress.ip_interface(value)
@@ -278,7 +278,7 @@ def interface_address(value: str) -> list[str]:
 
 
 def lenient_cidr(value: str) -> list[str]:
-    """An address with the length of its network's prefix, in any spelling."""
+    """Validate an address with the length of its network's prefix, in any spelling."""
     if canonical_interface(value):
         return []
     return ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]

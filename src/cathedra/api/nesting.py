@@ -41,7 +41,7 @@ class NestingError(msgspec.DecodeError):
 
 
 def check_nesting(data: bytes | str, limit: int = MAX_DEPTH) -> None:
-    """That JSON is nested at most ``limit`` levels deep; broken JSON is held to an upper bound of its depth.
+    """Check that JSON is nested at most ``limit`` levels deep; broken JSON is held to an upper bound of its depth.
 
     Raises:
         NestingError: it is nested more deeply.
@@ -78,7 +78,7 @@ def _depth(body: bytes, limit: int) -> int:
 
 
 def check_value_nesting(value: JSONValue, limit: int = MAX_DEPTH) -> None:
-    """The same for plain values, such as a patch leaves behind.
+    """Check the same for plain values, such as a patch leaves behind.
 
     Raises:
         NestingError: they are nested more deeply.

@@ -109,11 +109,11 @@ class Quantity:
     # --- amounts
 
     def value(self) -> int:
-        """Whole units, rounded away from zero, as Kubernetes' ``Value()``."""
+        """Return whole units, rounded away from zero, as Kubernetes' ``Value()``."""
         return _away_from_zero(self.nanos, NANO)
 
     def milli_value(self) -> int:
-        """Thousandths, rounded away from zero, as Kubernetes' ``MilliValue()``."""
+        """Return thousandths, rounded away from zero, as Kubernetes' ``MilliValue()``."""
         return _away_from_zero(self.nanos, 10**6)
 
     def is_zero(self) -> bool:
@@ -121,7 +121,7 @@ class Quantity:
         return self.nanos == 0
 
     def sign(self) -> int:
-        """-1, 0 or 1."""
+        """Return -1, 0 or 1."""
         return (self.nanos > 0) - (self.nanos < 0)
 
     # --- algebra

@@ -35,7 +35,7 @@ class StatusError(Exception):
 
     @staticmethod
     def from_json(body: JSONObject) -> StatusError:
-        """From the body of an answer."""
+        """Return the error of the body of an answer."""
         return StatusError(from_dict(Status, {k: v for k, v in body.items() if v is not None}))
 
     @property
@@ -96,29 +96,29 @@ def _details(resource: GroupResource, name: str, causes: Iterable[StatusCause] =
 
 
 def not_found(resource: GroupResource, name: str) -> StatusError:
-    """404: no such object."""
+    """Return the error 404: no such object."""
     return failure(404, "NotFound", f"{resource} {go_quote(name)} not found", _details(resource, name))
 
 
 def already_exists(resource: GroupResource, name: str) -> StatusError:
-    """409: an object of that name is there."""
+    """Return the error 409: an object of that name is there."""
     return failure(409, "AlreadyExists", f"{resource} {go_quote(name)} already exists", _details(resource, name))
 
 
 def conflict(resource: GroupResource, name: str, why: str) -> StatusError:
-    """409: the object is not in the state that the caller expected."""
+    """Return the error 409: the object is not in the state that the caller expected."""
     message = f"Operation cannot be fulfilled on {resource} {go_quote(name)}: {why}"
     return failure(409, "Conflict", message, _details(resource, name))
 
 
 def forbidden(resource: GroupResource, name: str, why: str) -> StatusError:
-    """403: not allowed, and why."""
+    """Return the error 403: not allowed, and why."""
     message = f"{resource} {go_quote(name)} is forbidden: {why}" if name else f"{resource} is forbidden: {why}"
     return failure(403, "Forbidden", message, _details(resource, name))
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """422: the causes of a failed validation; ``kind`` is the kind, not the resource.
+    """Return the error 422: the causes of a failed validation; ``kind`` is the kind, not the resource.
 
     The answer must not grow faster than the request: at most `MAX_CAUSES` errors are shown, with `MAX_TEXT` characters
     in all. Texts are not made of the others, which are counted.
@@ -142,28 +142,28 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
 
 
 def bad_request(message: str) -> StatusError:
-    """400: the request makes no sense."""
+    """Return the error 400: the request makes no sense."""
     return failure(400, "BadRequest", message)
 
 
 def unauthorized(message: str = "Unauthorized") -> StatusError:
-    """401: the user is unknown."""
+    """Return the error 401: the user is unknown."""
     return failure(401, "Unauthorized", message)
 
 
 def expired(message: str) -> StatusError:
-    """410: the resource version is too old."""
+    """Return the error 410: the resource version is too old."""
     return failure(410, "Expired", message)
 
 
 def timeout(message: str, retry_after: int = 0) -> StatusError:
-    """504: the server gave up waiting."""
+    """Return the error 504: the server gave up waiting."""
     details = StatusDetails(retry_after_seconds=retry_after) if retry_after else None
     return failure(504, "Timeout", message, details)
 
 
 def too_many_requests(message: str, retry_after: int) -> StatusError:
-    """429: retry after ``retry_after`` seconds."""
+    """Return the error 429: retry after ``retry_after`` seconds."""
     return failure(429, "TooManyRequests", message, StatusDetails(retry_after_seconds=retry_after))
 
 

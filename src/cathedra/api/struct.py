@@ -84,12 +84,12 @@ class RawJSON:
 
     @staticmethod
     def of(value: object) -> RawJSON:
-        """Opaque JSON from plain Python values."""
+        """Return opaque JSON from plain Python values."""
         return RawJSON(msgspec.json.encode(value))
 
     @staticmethod
     def without_blanks(data: bytes) -> RawJSON:
-        """Opaque JSON that has none between its tokens."""
+        """Return opaque JSON that has no blanks between its tokens."""
         made = object.__new__(RawJSON)
         object.__setattr__(made, "data", data)
         object.__setattr__(made, "_compact", data)
@@ -293,5 +293,5 @@ eighty times, so nothing stands between."""
 
 @cache
 def json_names(kind: type[KubeStruct]) -> dict[str, str]:
-    """Attribute name → JSON name, in order of declaration."""
+    """Return the JSON name of each attribute, in order of declaration."""
     return dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))

@@ -261,16 +261,16 @@ class HTTPProtocol(asyncio.Protocol):
         self._headers = []
 
     def on_url(self, url: bytes) -> None:
-        """A piece of the request target."""
+        """Take a piece of the request target."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a field of the trailer, which the application does not see."""
+        """Take a header, or a field of the trailer, which the application does not see."""
         if self._in_head:
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """The head is complete: call the application, or queue the request behind those before it."""
+        """Note that the head is complete: call the application, or queue the request behind those before it."""
         self._in_head, self._in_body = False, True
         self._unaccounted = 0
         if self._head_timer is not None:
@@ -319,7 +319,7 @@ class HTTPProtocol(asyncio.Protocol):
             self._pause_reading()
 
     def on_message_complete(self) -> None:
-        """The body is complete."""
+        """Note that the body is complete."""
         self._in_body = False
         self._unaccounted = 0
         if self._current is not None and self._websocket is None:

@@ -326,7 +326,7 @@ class QualifiedName(NamedTuple):
 
 
 def validate_kind(kind: str) -> tuple[str, str]:
-    """Vendor and class of ``vendor/class``.
+    """Validate vendor and class of ``vendor/class``.
 
     Raises:
         InvalidName: a part is missing or has a character that it must not have.

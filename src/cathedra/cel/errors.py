@@ -36,7 +36,7 @@ class Issue(msgspec.Struct, frozen=True):
     message: str
 
     def position(self, source: str) -> tuple[int, int]:
-        """Line and column in ``source``, both counted from 1; (-1, 0) for the expression as a whole."""
+        """Return line and column in ``source``, both counted from 1; (-1, 0) for the expression as a whole."""
         if self.offset < 0:
             return -1, 0
         before = source[: self.offset]

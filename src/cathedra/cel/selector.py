@@ -94,7 +94,7 @@ class CompiledSelector:
         return f"CompiledSelector({self.expression!r})"
 
     def decide(self, view: DeviceView, interrupted: Callable[[], bool] | None = None) -> bool:
-        """The same without memory."""
+        """Return the verdict without looking it up in memory."""
         if not self._prepared:
             self.prepare()
         code = self._code
@@ -198,7 +198,7 @@ class Admission(msgspec.Struct, frozen=True):
 def validate_selector(
     expression: str, *, consumable_capacity: bool = True, list_attributes: bool = False, mode: Mode = "new"
 ) -> Admission | None:
-    """Validation as the API server does it; None if the selector is accepted.
+    """Validate as the API server does. Return None if the selector is accepted.
 
     Reasons are `FieldValueTooLong`, `FieldValueInvalid`, `FieldValueForbidden` and `InternalError`.
     """

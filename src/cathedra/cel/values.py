@@ -133,7 +133,7 @@ class Opaque:
     equality_is_unit: bool = True
 
     def same(self, other: CELValue) -> bool:
-        """Equality with another value of the same class."""
+        """Return True if it equals another value of the same class."""
         raise NotImplementedError
 
     def size(self) -> int:
@@ -324,8 +324,8 @@ _NUMBERS: Final = frozenset((int, UInt, float))
 
 
 def equal(left: CELValue, right: CELValue) -> bool | Failure:
-    """CEL's ``==``: false across types, numbers by amount, `no such overload` where a Kubernetes type is on the
-    left."""
+    """Evaluate CEL's ``==``: false across types, numbers by amount, `no such overload` where a Kubernetes type is on
+    the left."""
     if left is None or right is None:
         return left is right
     return _equal_values(left, right)
@@ -403,7 +403,7 @@ _ORDERED: Final = frozenset((int, UInt, float, bool, str, bytes, Duration, Times
 
 
 def compare(left: CELValue, right: CELValue) -> int | Failure:
-    """-1, 0 or 1, or a failure for values that have no order."""
+    """Return -1, 0 or 1, or a failure for values that have no order."""
     kind, other = left.__class__, right.__class__
     if kind in _NUMBERS and other in _NUMBERS:
         if left != left or right != right:

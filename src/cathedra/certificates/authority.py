@@ -104,7 +104,7 @@ def self_signed(name: str, hosts: tuple[str, ...], now: float) -> KeyPair:
 
 
 def alternative_names(hosts: tuple[str, ...]) -> x509.SubjectAlternativeName:
-    """Host names and addresses as a certificate has them."""
+    """Return host names and addresses as a certificate has them."""
     names: list[x509.GeneralName] = []
     for host in hosts:
         try:

@@ -32,7 +32,7 @@ _LABEL: Final = "app.kubernetes.io/name"
 
 
 def driver_manifest(driver: str, target: str, *, image: str, namespace: str) -> bytes:
-    """YAML documents that install the driver ``target`` (``MODULE:DRIVER``), named ``driver``, from ``image``.
+    """Return YAML documents that install the driver ``target`` (``MODULE:DRIVER``), named ``driver``, from ``image``.
 
     The image has the module in its working directory and ``cathedra`` on its path.
     """

@@ -307,7 +307,7 @@ class TriggerTimes:
         return min(new, default=None)
 
     def forget(self, key: ObjectKey) -> None:
-        """The service is gone."""
+        """Note that the service is gone."""
         self._known.pop(key, None)
 
 

@@ -94,7 +94,7 @@ class Expectations(Generic[K]):
                 self.expect(key, obj)
 
     def forget(self, key: K) -> None:
-        """The key's object is gone."""
+        """Note that the key's object is gone."""
         self._expected.pop(key, None)
         self._leaving.pop(key, None)
         self._doubts.discard(key)

@@ -293,7 +293,7 @@ def _selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
 
 
 def selects_labels(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """As `selects`, without a memo: for labels that are made for the call."""
+    """Return the result of `selects`, without a memo: for labels that are made for the call."""
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return False
     try:
@@ -365,7 +365,7 @@ DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def surplus_first(pods: Iterable[Pod], related: Iterable[Pod], now: float) -> list[Pod]:
-    """Active pods in the order in which replica sets give them up.
+    """Return active pods in the order in which replica sets give them up.
 
     Unscheduled before scheduled, Pending before Running, not ready before ready, cheap before dear, pods that share
     their node with many of the active ``related`` ones before lonely ones, young before old. Pods of about the same
@@ -392,7 +392,7 @@ def surplus_first(pods: Iterable[Pod], related: Iterable[Pod], now: float) -> li
 
 
 def least_done_first(pods: Iterable[Pod]) -> list[Pod]:
-    """Active pods in the order in which jobs give them up: those that have come least far, then the youngest."""
+    """Return active pods in the order in which jobs give them up: those that have come least far, then the youngest."""
 
     def rank(pod: Pod) -> tuple[tuple[bool, int, bool], float, tuple[int, int], float]:
         regular, sidecars = _restarts(pod)

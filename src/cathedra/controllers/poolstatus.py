@@ -170,7 +170,7 @@ class PoolUsage(msgspec.Struct):
 
 
 def usage(claims: Iterable[ResourceClaim], rules: Rules) -> dict[tuple[str, str], PoolUsage]:
-    """(driver, pool) → its usage; up to 1.36 admin access counts as usage, too."""
+    """Return the usage of each (driver, pool); up to 1.36 admin access counts as usage, too."""
     held: dict[tuple[str, str], PoolUsage] = {}
     for claim in claims:
         allocation = claim.status.allocation

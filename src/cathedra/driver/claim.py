@@ -275,7 +275,7 @@ ConfigModels = Mapping[tuple[str, str], type[Any]]
 
 
 def decode_parameters(values: Mapping[str, Any], models: ConfigModels, where: str) -> Any:
-    """Parameters as an object of the driver's model; ``where`` they stand is for errors.
+    """Return parameters as an object of the driver's model; ``where`` they stand is for errors.
 
     Raises:
         ConfigError: the driver has no such kind, a field is unknown, or a value is not what the model takes.

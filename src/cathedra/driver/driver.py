@@ -118,7 +118,7 @@ class Driver:
         return Pool(devices=tuple(await resolve(self.devices())))
 
     def common_edits(self) -> Edits | None:
-        """Edits for every container that gets a device of this driver."""
+        """Return edits for every container that gets a device of this driver."""
         return None
 
     def prepare(self, claim: Claim) -> Preparation:

@@ -18,23 +18,24 @@ class Observer(Protocol):
     """An observer of the driver."""
 
     def prepared(self, result: str, seconds: float) -> None:
-        """A claim was prepared, or was not: ``success`` or ``error``."""
+        """Note that a claim was prepared, or was not: ``success`` or ``error``."""
 
     def unprepared(self, result: str, seconds: float) -> None:
-        """A claim was unprepared, or was not: ``success`` or ``error``."""
+        """Note that a claim was unprepared, or was not: ``success`` or ``error``."""
 
     def background_error(self, *, recoverable: bool) -> None:
-        """A task in the background failed."""
+        """Note that a task in the background failed."""
 
 
 class FabricObserver(Protocol):
     """An observer of the controller of a fabric driver."""
 
     def attached(self, result: str, seconds: float) -> None:
-        """A device was attached, or was not: ``success``, ``error``, or ``retry`` if it will be tried again."""
+        """Note that a device was attached, or was not: ``success``, ``error``, or ``retry`` if it will be tried
+        again."""
 
     def detached(self, result: str, seconds: float) -> None:
-        """A device was detached, or was not yet: ``success`` or ``error``."""
+        """Note that a device was detached, or was not yet: ``success`` or ``error``."""
 
 
 class Silent:

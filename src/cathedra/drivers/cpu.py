@@ -93,7 +93,7 @@ class CpuDriver(Driver):
         """Claim UID → device and share → CPUs."""
 
     def devices(self) -> list[Device]:
-        """CPUs, or groups of them of which a claim takes a number."""
+        """Return CPUs, or groups of them of which a claim takes a number."""
         if self.config.mode == "individual":
             return [self._single(cpu) for cpu in self._cpus]
         return [self._group(name, cpus) for name, cpus in self._groups().items()]
@@ -149,7 +149,7 @@ class CpuDriver(Driver):
         )
 
     def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
-        """Its CPUs are free again."""
+        """Release the CPUs of a claim."""
         self._taken.pop(ref.uid, None)
         self._notify()
 

@@ -41,19 +41,19 @@ class NodeWitness(Protocol):
     """Notified of what happens on nodes."""
 
     def preparing(self, node: NodeView, driver: str, claim: str, recorded: frozenset[str]) -> None:
-        """A driver is called."""
+        """Note that a driver is called."""
 
     def prepared(self, node: NodeView, driver: str, claim: str) -> None:
-        """A driver has made the devices of a claim ready."""
+        """Note that a driver has made the devices of a claim ready."""
 
     def unprepared(self, node: NodeView, driver: str, claim: str) -> None:
-        """A driver has taken a claim's devices back."""
+        """Note that a driver has taken a claim's devices back."""
 
     def started(self, node: NodeView, container: ContainerSpec) -> None:
-        """A container has started."""
+        """Note that a container has started."""
 
     def stopped(self, node: NodeView, container: ContainerSpec) -> None:
-        """A container has ended."""
+        """Note that a container has ended."""
 
 
 class Machine:

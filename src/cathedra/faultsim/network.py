@@ -32,13 +32,13 @@ class Witness(Protocol):
     """Notified of what passes between parts and servers."""
 
     def acknowledged(self, call: APICall, result: Any) -> None:
-        """A part has received the result of a write."""
+        """Note that a part has received the result of a write."""
 
     def refused(self, call: APICall, error: StatusError) -> None:
-        """A server has refused a call."""
+        """Note that a server has refused a call."""
 
     def watched(self, stream: ObservedWatch, event: WatchEvent[Any]) -> None:
-        """A part has received an event."""
+        """Note that a part has received an event."""
 
 
 class ServerLife:

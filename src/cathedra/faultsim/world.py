@@ -194,51 +194,51 @@ class FaultedCluster:
     # What is observed.
 
     def durable(self, write: Write) -> None:
-        """A write became durable."""
+        """Note that a write became durable."""
         change = self.chronicle.written(write)
         if change is not None:
             self._check("written", change)
 
     def acknowledged(self, call: APICall, result: Any) -> None:
-        """A part received the answer to a write."""
+        """Note that a part received the answer to a write."""
         self._check("acknowledged", call, result)
 
     def refused(self, call: APICall, error: StatusError) -> None:
-        """A server refused a call of a part."""
+        """Note that a server refused a call of a part."""
         if lost_allocation(call, error):
             self.network.met[LOST_ALLOCATIONS] = self.network.met.get(LOST_ALLOCATIONS, 0) + 1
             self._check("refused", call, error)
 
     def watched(self, stream: ObservedWatch, event: WatchEvent[Any]) -> None:
-        """A part received an event."""
+        """Note that a part received an event."""
         self._check("watched", stream, event)
 
     def preparing(self, node: NodeView, driver: str, claim: str, recorded: frozenset[str]) -> None:
-        """A driver is called."""
+        """Note that a driver is called."""
         self.chronicle.note(f"{node.name} prepare {claim}")
         self._check("preparing", node, driver, claim, recorded)
 
     def prepared(self, node: NodeView, driver: str, claim: str) -> None:
-        """A driver has made devices ready."""
+        """Note that a driver has made devices ready."""
         self.chronicle.note(f"{node.name} prepared {claim}")
         self._check("prepared", node, driver, claim)
 
     def unprepared(self, node: NodeView, driver: str, claim: str) -> None:
-        """The agent calls a driver to take devices back."""
+        """Note that the agent calls a driver to take devices back."""
         self.chronicle.note(f"{node.name} unprepare {claim}")
         self._check("unprepared", node, driver, claim)
 
     def started(self, node: NodeView, container: ContainerSpec) -> None:
-        """A container has started."""
+        """Note that a container has started."""
         self.chronicle.note(f"{node.name} started {container.pod.namespace}/{container.pod.name} {container.name}")
         self._check("started", node, container)
 
     def stopped(self, node: NodeView, container: ContainerSpec) -> None:
-        """A container has ended."""
+        """Note that a container has ended."""
         self.chronicle.note(f"{node.name} ended {container.pod.namespace}/{container.pod.name} {container.name}")
 
     def ended(self, part: str, error: BaseException) -> None:
-        """A part has ended by itself."""
+        """Note that a part has ended by itself."""
         self.chronicle.note(f"{part} failed")
         self._check("ended", part, error)
 

@@ -45,7 +45,7 @@ class ManifestFile:
             self._starts.append(self._starts[-1] + len(line) + 1)
 
     def place(self, index: int) -> tuple[int, int]:
-        """Line and column of a character, both counted from 1."""
+        """Return line and column of a character, both counted from 1."""
         low, high = 0, len(self.lines) - 1
         while low < high:
             middle = (low + high + 1) // 2
@@ -293,7 +293,7 @@ class TextPositions:
         self._indexes = _aligned(file.text, node)
 
     def place(self, offset: int) -> tuple[int, int]:
-        """Line and column of a character of the value; beyond the last, that after it."""
+        """Return line and column of a character of the value; beyond the last, that after it."""
         if not self._indexes:
             return self._file.place(self._node.start)
         if offset >= len(self._indexes):
@@ -391,7 +391,7 @@ class YAMLNode:
         return found[1] if found is not None else None
 
     def entry(self, key: str) -> tuple[YAMLNode, YAMLNode] | None:
-        """Key and value of a mapping's key."""
+        """Return key and value of a mapping's key."""
         # The last of repeated keys wins, as in Kubernetes' decoder.
         for one in reversed(self.entries):
             if one[0].kind == "scalar" and one[0].text == key:

@@ -288,7 +288,7 @@ _NAMED: Final = 8
 
 
 def match_text(found: SelectorMatch, width: int = 100, style: Style = plain, *, wide: bool = False) -> str:
-    """Totals first, then devices, errors, and what nearly matches; ``wide`` names every device."""
+    """Return totals first, then devices, errors, and what nearly matches; ``wide`` names every device."""
     found = printable_values(found)
     return "\n".join(line.rstrip() for line in _lines(found, width, style, named=10**9 if wide else _NAMED))
 
@@ -329,7 +329,7 @@ def _lines(found: SelectorMatch, width: int, style: Style, named: int) -> Iterat
 
 
 def devices_named(names: Sequence[str], number: int = _NAMED) -> str:
-    """Some names, and how many more there are."""
+    """Return some names, and how many more there are."""
     more = f" and {len(names) - number} more" if len(names) > number else ""
     return f"{', '.join(names[:number])}{more}"
 

@@ -29,7 +29,7 @@ def age(moment: Time | None, now: float) -> str:
 
 
 def first_three(items: Sequence[str]) -> str:
-    """Up to three items, joined by commas, and how many there are besides."""
+    """Return up to three items, joined by commas, and how many there are besides."""
     shown = ",".join(items[:3])
     return f"{shown} + {len(items) - 3} more..." if len(items) > 3 else shown
 

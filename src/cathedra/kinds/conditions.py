@@ -19,7 +19,7 @@ MAX_MESSAGE: Final = 32768
 def validate_conditions(
     errors: ErrorList, path: FieldPath, conditions: Sequence[meta_v1.Condition], gates: FeatureGates
 ) -> None:
-    """Conditions, each type at most once."""
+    """Validate conditions, each type at most once."""
     requires = gates.has(behaviours.METADATA_REQUIRES_FIELDS)
     seen: set[str] = set()
     for position, condition in enumerate(conditions):

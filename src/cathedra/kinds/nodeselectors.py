@@ -11,7 +11,7 @@ from cathedra.api.formats import check
 def validate_node_selector(
     errors: ErrorList, path: FieldPath, selector: core_v1.NodeSelector, *, check_values: bool = True
 ) -> None:
-    """A node selector: at least one term, each condition well-formed."""
+    """Validate a node selector: at least one term, each condition well-formed."""
     terms = selector.node_selector_terms or ()
     path = path.child("nodeSelectorTerms")
     if not terms:
@@ -24,7 +24,7 @@ def validate_node_selector(
 def validate_node_selector_term(
     errors: ErrorList, path: FieldPath, term: core_v1.NodeSelectorTerm, *, check_values: bool = True
 ) -> None:
-    """A term of a node selector: each condition is well-formed."""
+    """Validate a term of a node selector: each condition is well-formed."""
     for number, expression in enumerate(term.match_expressions):
         _expression(errors, path.child("matchExpressions").index(number), expression, check_values=check_values)
     for number, expression in enumerate(term.match_fields):
@@ -32,7 +32,7 @@ def validate_node_selector_term(
 
 
 def validate_single_term(errors: ErrorList, path: FieldPath, selector: core_v1.NodeSelector) -> None:
-    """A node selector of slices, whose terms the allocator cannot combine: exactly one term, well-formed."""
+    """Validate a node selector of slices, whose terms the allocator cannot combine: exactly one term, well-formed."""
     validate_node_selector(errors, path, selector)
     terms = selector.node_selector_terms
     if len(terms or ()) != 1:

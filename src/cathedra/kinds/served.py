@@ -96,7 +96,7 @@ def core_definitions() -> tuple[AnyDefinition, ...]:
 
 
 def apps_definitions() -> tuple[AnyDefinition, ...]:
-    """Deployments, replica sets, stateful sets, daemon sets and their revisions."""
+    """Return deployments, replica sets, stateful sets, daemon sets and their revisions."""
     return (
         deployment_definition(),
         replica_set_definition(),
@@ -107,5 +107,5 @@ def apps_definitions() -> tuple[AnyDefinition, ...]:
 
 
 def batch_definitions() -> tuple[AnyDefinition, ...]:
-    """Jobs and cron jobs."""
+    """Return jobs and cron jobs."""
     return (job_definition(), cron_job_definition())

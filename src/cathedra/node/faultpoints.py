@@ -71,7 +71,7 @@ class FaultPoints:
         return FaultPoints(environment.get(POINT_VARIABLE, ""), Path(mark) if mark else None)
 
     def reach(self, point: str) -> None:
-        """The step that ``point`` is named after has been done."""
+        """Note that the step that ``point`` is named after has been done."""
         if self._mark is None or self._point not in (point, MARKED):
             return
         try:

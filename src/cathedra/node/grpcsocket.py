@@ -47,7 +47,7 @@ async def serve_at(server: grpc.aio.Server, path: Path) -> None:
 
 
 def go_status(error: grpc.aio.AioRpcError) -> tuple[str, str]:
-    """Code and description of a failed call, as Go names and words them."""
+    """Return code and description of a failed call, as Go names and words them."""
     name = error.code().name
     code = _GO_CODES.get(name) or "".join(word.capitalize() for word in name.split("_"))
     text = "context deadline exceeded" if name == "DEADLINE_EXCEEDED" else error.details() or ""

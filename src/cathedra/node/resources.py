@@ -223,7 +223,7 @@ def is_usable(mount: Path) -> bool:
 
 
 def cpu_weight(shares: int) -> int:
-    """CPU shares (2 to 262144) as a weight (1 to 10000)."""
+    """Return CPU shares (2 to 262144) as a weight (1 to 10000)."""
     return 1 + (min(max(shares, MIN_SHARES), 262_144) - 2) * 9_999 // 262_142
 
 

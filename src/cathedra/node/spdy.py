@@ -157,7 +157,7 @@ class Writer:
         self._headers = zlib.compressobj(zdict=DICTIONARY)
 
     def reply(self, stream: int) -> bytes:
-        """A stream that the other side has opened is taken."""
+        """Return the frame that accepts a stream which the other side has opened."""
         block = self._headers.compress(_LENGTH.pack(0)) + self._headers.flush(zlib.Z_SYNC_FLUSH)
         return _control(_SYN_REPLY, _LENGTH.pack(stream) + block)
 

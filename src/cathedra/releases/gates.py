@@ -43,7 +43,7 @@ def _states(release: str) -> Mapping[str, GateState | None]:
 
 
 def parse_overrides(text: str) -> dict[str, bool]:
-    """Overrides as on the command line: ``A=true,B=false``.
+    """Return overrides as on the command line: ``A=true,B=false``.
 
     Raises:
         UnknownGate: an entry is not of that form.

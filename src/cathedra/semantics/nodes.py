@@ -12,6 +12,6 @@ def is_node_ready(node: Node) -> bool:
 
 
 def ready_status(node: Node) -> str:
-    """Status of condition Ready; a node without one is Unknown (docs/spec/controllers.md §9.2)."""
+    """Return the status of condition Ready; a node without one is Unknown (docs/spec/controllers.md §9.2)."""
     ready = find_condition(node.status.conditions, "Ready")
     return ready.status if ready is not None else "Unknown"

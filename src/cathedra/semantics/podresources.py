@@ -37,7 +37,7 @@ A = TypeVar("A", bound=Amount)
 
 
 def nanos(quantities: Mapping[str, Quantity]) -> dict[str, int]:
-    """Quantities in nano-units, in which nothing is rounded."""
+    """Return quantities in nano-units, in which nothing is rounded."""
     return {name: quantity.nanos for name, quantity in quantities.items()}
 
 

@@ -50,7 +50,7 @@ class Envelope(msgspec.Struct, frozen=True):
 
 
 def read_envelope(body: bytes, expected_kind: str) -> Envelope:
-    """Kind and apiVersion of the JSON body of an object.
+    """Return kind and apiVersion of the JSON body of an object.
 
     Raises: DecodeError: the body is no JSON object, or they are no texts; the text is a complete message.
     """
@@ -63,7 +63,7 @@ def read_envelope(body: bytes, expected_kind: str) -> Envelope:
 
 
 def envelope_of(body: bytes) -> Envelope:
-    """Kind and apiVersion of any JSON body.
+    """Return kind and apiVersion of any JSON body.
 
     Raises:
         DecodeError: the body is no JSON object, or they are no texts.

@@ -65,7 +65,7 @@ class Pairs(list[tuple[str, Any]]):
 
 
 def parse(text: str) -> Any:
-    """JSON with numbers and objects as written.
+    """Return JSON with numbers and objects as written.
 
     Raises:
         DecodeError: it is no JSON.
@@ -111,7 +111,7 @@ class Reader:
         self._first: DecodeError | None = None
 
     def read(self, value: JSONValue, shape: GoType) -> Any:
-        """Plain values for msgspec.
+        """Return plain values for msgspec.
 
         Raises:
             DecodeError: a value has the wrong type or form.
@@ -313,7 +313,7 @@ def _bytes(text: str) -> str:
 
 
 def plain(value: JSONValue) -> Any:
-    """Ordinary Python values of what `parse` answers."""
+    """Return ordinary Python values of what `parse` answers."""
     if isinstance(value, Number):
         whole = len(value) < _LONGEST_INTEGER and re.fullmatch(r"-?[0-9]+", value)
         return int(value) if whole else float(value)

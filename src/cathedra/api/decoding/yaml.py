@@ -85,7 +85,7 @@ def read_yaml_documents(body: bytes | str, *, own: bool = False) -> Iterator[YAM
 
 
 def write_yaml(value: object, *, sort_keys: bool = True) -> bytes:
-    """Plain values as YAML; texts that Go's library would take for something else are quoted."""
+    """Return plain values as YAML; texts that Go's library would take for something else are quoted."""
     # start-up time: most answers are JSON
     import yaml
 

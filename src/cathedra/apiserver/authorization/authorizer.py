@@ -171,7 +171,7 @@ def refusal(attributes: Attributes, decision: Decision) -> StatusError:
 
 
 def explanation(attributes: Attributes) -> str:
-    """«User "alice" cannot list resource "pods" in API group "" in the namespace "default"»."""
+    """Return a text such as «User "alice" cannot list resource "pods" in API group "" in the namespace "default"»."""
     user = f'User "{attributes.user.name}"'
     if attributes.path:
         return f'{user} cannot {attributes.verb} path "{attributes.path}"'

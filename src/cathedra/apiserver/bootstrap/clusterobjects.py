@@ -207,7 +207,7 @@ def kubernetes_service(port: int) -> KeptObject:
 
 
 def kubernetes_endpoints(addresses: Sequence[Address]) -> Iterator[KeptObject]:
-    """Endpoints and EndpointSlice of the servers at these addresses.
+    """Return Endpoints and EndpointSlice of the servers at these addresses.
 
     A slice has one port and one kind of addresses. As in Kubernetes it has those of the first subset of the Endpoints.
     """

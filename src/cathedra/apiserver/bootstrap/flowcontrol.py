@@ -45,7 +45,7 @@ _BOOLS: Final = {
 
 
 def flow_control() -> Iterator[KeptObject]:
-    """Priority levels, then the schemas that name them."""
+    """Return priority levels, then the schemas that name them."""
     for name, spec, mandatory in _levels():
         level = PriorityLevelConfiguration(metadata=_metadata(name), spec=spec)
         yield _kept("prioritylevelconfigurations", level, mandatory)

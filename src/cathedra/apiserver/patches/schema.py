@@ -201,7 +201,7 @@ def _key_defaults(element: Any, keys: tuple[str, ...]) -> tuple[tuple[str, Any],
 
 
 def without_nulls(value: JSONValue, shape: Shape) -> Any:
-    """Values without explicit nulls, which mean absence; opaque parts are left as they are."""
+    """Return values without explicit nulls, which mean absence; opaque parts are left as they are."""
     if isinstance(shape, Leaf):
         return value
     if isinstance(shape, ListShape):

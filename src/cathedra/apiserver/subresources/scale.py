@@ -116,7 +116,7 @@ def _check_owner(call: Call, obj: Any) -> None:
 
 
 def custom_numbers(obj: CustomObject) -> tuple[int, int, str]:
-    """Replicas wanted, replicas present, and the selector of the pods."""
+    """Return replicas wanted, replicas present, and the selector of the pods."""
     paths = type(obj).scale
     if paths is None:
         return 0, 0, ""

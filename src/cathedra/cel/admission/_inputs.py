@@ -147,8 +147,8 @@ OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no 
 def objection(
     conditions: Sequence[Expression], variables: Mapping[str, Expression], given: Input, *, fails: bool
 ) -> str | None:
-    """None if all conditions hold, "" if one does not, else the error that decides; where the policy does not fail on
-    errors, an error is a condition that does not hold."""
+    """Return None if all conditions hold, "" if one does not, else the error that decides; where the policy does not
+    fail on errors, an error is a condition that does not hold."""
     if not conditions:
         return None
     budget = CostBudget(CONDITION_BUDGET, given.interrupted)

@@ -69,7 +69,7 @@ class CompiledMutations:
         return [PolicyCompileError(f"spec.{path}", one.reason, one.error) for path, one in placed if one.error]
 
     def objection(self, given: Input) -> str | None:
-        """None if the policy applies, "" if it does not, else the error that decides."""
+        """Return None if the policy applies, "" if it does not, else the error that decides."""
         return objection(self.conditions, self.variables, given, fails=self.fails)
 
     def mutate(self, position: int, given: Input) -> Mutated:

@@ -48,7 +48,7 @@ class Run:
         """The highest place of an id; -1: it is not there any more."""
 
     def note(self, id_: int, value: CELValue) -> None:
-        """A step ended with ``value``.
+        """Note that a step ended with ``value``.
 
         Raises:
             CostLimitExceeded: the evaluation has cost too much.
@@ -154,7 +154,7 @@ class ConstantStep(Numbered):
 
 
 def require_hashable(value: CELValue) -> None:
-    """Kubernetes cannot look up some values in its hash tables, and gives up."""
+    """Refuse values that Kubernetes cannot look up in its hash tables."""
     if value.__class__ in (Semver, NamedFormat, bytes):
         raise EvaluationAborted(f"internal error: runtime error: hash of unhashable type {go_type(value)}")
 

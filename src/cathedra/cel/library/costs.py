@@ -69,7 +69,7 @@ def search(text: int, expression: int) -> int:
 
 
 def traversal(value: CELValue) -> int:
-    """One walk over a value."""
+    """Return the cost of one walk over a value."""
     total, pending = 0, [walkable(value)]
     while pending:
         one = pending.pop()

@@ -37,7 +37,7 @@ class Range(NamedTuple):
         return Range(capped(self.low * other.low), capped(self.high * other.high))
 
     def scaled(self, factor: float) -> Range:
-        """Multiplied by a factor and rounded up."""
+        """Return the estimate multiplied by a factor and rounded up."""
         return Range(_scale(self.low, factor), _scale(self.high, factor))
 
     def union(self, other: Range) -> Range:
@@ -126,7 +126,7 @@ Formula = Callable[[EstimatedCall], Estimate]
 
 
 def one(_: EstimatedCall) -> Estimate:
-    """One unit, whatever the operands."""
+    """Return the cost of one unit, whatever the operands."""
     return ONE, None
 
 
@@ -163,7 +163,7 @@ def equal(call: EstimatedCall) -> Estimate:
 
 
 def compared(call: EstimatedCall) -> Estimate:
-    """Comparison of texts and of anything by ``!=``."""
+    """Return the cost of a comparison of texts, and of anything by ``!=``."""
     most = min(operand.local_size.high for operand in call.operands)
     return Range(1 if most > 0 else 0, most).scaled(_STRING), None
 
@@ -174,7 +174,7 @@ def membership(call: EstimatedCall) -> Estimate:
 
 
 def included(_: EstimatedCall) -> Estimate:
-    """includes: lists of attributes have a limit."""
+    """Return the cost of includes: lists of attributes have a limit."""
     return Range(0, 48), None
 
 
@@ -192,7 +192,7 @@ def scanned_twice(call: EstimatedCall) -> Estimate:
 
 
 def rewritten(call: EstimatedCall) -> Estimate:
-    """A text becomes another of its size."""
+    """Return the cost of a text that becomes another of its size."""
     size = call.size(0)
     return size.scaled(_STRING), size
 
@@ -223,7 +223,7 @@ def _after_replacement(size: Range, old: Range, new: Range) -> Range:
 
 
 def split(call: EstimatedCall) -> Estimate:
-    """split; a limit bounds the number of parts."""
+    """Return the cost of split; a limit bounds the number of parts."""
     size = call.size(0)
     most = size.high
     if len(call.operands) > 2:
@@ -252,25 +252,25 @@ def formatted(call: EstimatedCall) -> Estimate:
 
 
 def quoted(call: EstimatedCall) -> Estimate:
-    """strings.quote: each character may become two."""
+    """Return the cost of strings.quote: each character may become two."""
     size = call.operands[0].local_size
     return size.scaled(_STRING), Range(size.low + 2, (size.high * 2 + 2) % 2**64)
 
 
 def encoded(call: EstimatedCall) -> Estimate:
-    """A text as bytes."""
+    """Return the cost of a text as bytes."""
     size = call.operands[0].local_size
     return size.scaled(_STRING), Range(size.low, size.high * 4 % 2**64)
 
 
 def decoded(call: EstimatedCall) -> Estimate:
-    """Bytes as a text."""
+    """Return the cost of bytes as a text."""
     size = call.operands[0].local_size
     return size.scaled(_STRING), Range(size.low // 4, size.high)
 
 
 def prefixed(call: EstimatedCall) -> Estimate:
-    """Cost of ``startsWith`` and ``endsWith``: they read as many characters as the argument has."""
+    """Return the cost of ``startsWith`` and ``endsWith``: they read as many characters as the argument has."""
     return call.operands[1].local_size.scaled(_STRING), None
 
 
@@ -281,14 +281,14 @@ def contained(call: EstimatedCall) -> Estimate:
 
 
 def added(call: EstimatedCall) -> Estimate:
-    """Cost of ``+`` of texts."""
+    """Return the cost of ``+`` of texts."""
     call.unite_entries(0, 1)
     size = call.operands[0].local_size.plus(call.operands[1].local_size)
     return size.scaled(_STRING), size
 
 
 def added_lists(call: EstimatedCall) -> Estimate:
-    """Cost of ``+`` of lists."""
+    """Return the cost of ``+`` of lists."""
     call.unite_entries(0, 1)
     return ONE, call.operands[0].local_size.plus(call.operands[1].local_size)
 
@@ -303,7 +303,7 @@ def matched(call: EstimatedCall) -> Estimate:
 
 
 def searched(call: EstimatedCall) -> Estimate:
-    """Cost of ``find`` and ``findAll``."""
+    """Return the cost of ``find`` and ``findAll``."""
     size = call.size(0)
     return size.plus(ONE).scaled(_STRING).times(call.size(1).scaled(_PATTERN)), Range(0, size.high)
 
@@ -373,7 +373,7 @@ def sorted_(call: EstimatedCall) -> Estimate:
 
 
 def sorted_texts(call: EstimatedCall) -> Estimate:
-    """Cost of ``sort`` of texts."""
+    """Return the cost of ``sort`` of texts."""
     return _each_with_each(call, 0, 2.1)
 
 
@@ -383,15 +383,15 @@ def sorted_by_keys(call: EstimatedCall) -> Estimate:
 
 
 def sorted_by_texts(call: EstimatedCall) -> Estimate:
-    """sortBy with texts as keys."""
+    """Return the cost of sortBy with texts as keys."""
     return _each_with_each(call, 1, 2.1)
 
 
 def crossed(call: EstimatedCall) -> Estimate:
-    """Each element of one list with each of another."""
+    """Return the cost of each element of one list with each of another."""
     return call.size(0).times(call.size(1)).scaled(1.0).plus(ONE), None
 
 
 def crossed_twice(call: EstimatedCall) -> Estimate:
-    """The same, both ways round."""
+    """Return the cost of `crossed`, both ways round."""
     return call.size(0).times(call.size(1)).scaled(2.0).plus(ONE), None

@@ -96,20 +96,20 @@ def _extreme(name: str, wanted: int) -> CELValue:
 
 
 def index_of(values: CELValue, wanted: CELValue) -> int:
-    """indexOf in a list."""
+    """Evaluate indexOf in a list."""
     # Checked before the loop: each comparison may walk a large value.
     comparable(wanted, len(values))
     return next((i for i, value in enumerate(values) if equal_values(value, wanted) is True), -1)
 
 
 def last_index_of(values: CELValue, wanted: CELValue) -> int:
-    """lastIndexOf in a list."""
+    """Evaluate lastIndexOf in a list."""
     comparable(wanted, len(values))
     return next((i for i in range(len(values) - 1, -1, -1) if equal_values(values[i], wanted) is True), -1)
 
 
 def includes(value: CELValue, wanted: CELValue) -> CELValue:
-    """includes: of a list by membership, of a scalar by equality."""
+    """Evaluate includes: of a list by membership, of a scalar by equality."""
     if not isinstance(value, list):
         return equal_values(value, wanted) is True
     for position, element in enumerate(value):
@@ -179,7 +179,7 @@ def _order(left: CELValue, right: CELValue) -> int:
 
 
 def range_(count: CELValue) -> CELValue:
-    """lists.range; a range beyond any budget is refused before it is built."""
+    """Evaluate lists.range; a range beyond any budget is refused before it is built."""
     if count > _MAX_RANGE:
         return Failure("operation cancelled: actual cost limit exceeded")
     return list(range(count))

@@ -24,7 +24,7 @@ class Empty(Opaque):
     equality_is_unit = False
 
     def same(self, other: CELValue) -> bool:
-        """All are the same."""
+        """Return True: all are the same."""
         return True
 
 

@@ -55,7 +55,7 @@ class CIDR(Opaque):
         self.address, self.bits = address, bits
 
     def same(self, other: CELValue) -> bool:
-        """The same address and prefix length."""
+        """Return True if address and prefix length are the same."""
         return bool(self.address == other.address and self.bits == other.bits)
 
     def size(self) -> int:
@@ -149,7 +149,7 @@ def _global_unicast(ip: IP) -> bool:
 
 
 def contains_ip(cidr: CELValue, ip: CELValue) -> CELValue:
-    """containsIP, of an address or its text."""
+    """Evaluate containsIP, of an address or its text."""
     if ip.__class__ is str:
         ip = _parsed_ip(ip)
     if not isinstance(ip, IP):
@@ -160,7 +160,7 @@ def contains_ip(cidr: CELValue, ip: CELValue) -> CELValue:
 
 
 def contains_cidr(cidr: CELValue, other: CELValue) -> CELValue:
-    """containsCIDR, of a network or its text."""
+    """Evaluate containsCIDR, of a network or its text."""
     if other.__class__ is str:
         other = _parsed_cidr(other)
         if isinstance(other, Failure):

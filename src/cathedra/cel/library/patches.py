@@ -61,7 +61,7 @@ class ObjectValue(Opaque):
         self.type_name, self.fields = type_name, dict(fields)
 
     def same(self, other: CELValue) -> bool:
-        """Equal names of the types, equal fields."""
+        """Return True if the names of the types and the fields are equal."""
         return bool(self.type_name == other.type_name and equal(self.fields, other.fields) is True)
 
     def misnamed(self) -> str:
@@ -69,7 +69,7 @@ class ObjectValue(Opaque):
         return "\n".join(_misnamed(self))
 
     def plain(self) -> CELValue:
-        """As JSON.
+        """Return the value as JSON.
 
         Raises:
             NotJSON: something in it has no such form.
@@ -93,7 +93,7 @@ class PatchOperation(Opaque):
         return equal(self.fields, other.fields) is True
 
     def plain(self) -> dict[str, CELValue]:
-        """As JSON patches write it.
+        """Return the value as JSON patches write it.
 
         Raises:
             NotJSON: its value has no such form, or the types in it are named wrongly.

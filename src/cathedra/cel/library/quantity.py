@@ -126,13 +126,13 @@ def _other(value: CELValue) -> QuantityValue:
 
 
 def add(left: CELValue, right: CELValue) -> QuantityValue:
-    """add, of a quantity or an int."""
+    """Evaluate add, of a quantity or an int."""
     other = _other(right)
     return QuantityValue(left.quantity + other.quantity, pointer=True, integral=left.integral and other.integral)
 
 
 def subtract(left: CELValue, right: CELValue) -> QuantityValue:
-    """sub, of a quantity or an int."""
+    """Evaluate sub, of a quantity or an int."""
     other = _other(right)
     return QuantityValue(left.quantity - other.quantity, pointer=True, integral=left.integral and other.integral)
 

@@ -46,7 +46,7 @@ def _illegal(failure: Failure) -> Failure:
 
 
 def find(value: CELValue, pattern: CELValue) -> CELValue:
-    """find: the first match, or empty."""
+    """Evaluate find: the first match, or empty."""
     compiled = compile_pattern(pattern)
     if isinstance(compiled, Failure):
         return _illegal(compiled)
@@ -54,7 +54,7 @@ def find(value: CELValue, pattern: CELValue) -> CELValue:
 
 
 def find_all(value: CELValue, pattern: CELValue, limit: CELValue = -1) -> CELValue:
-    """findAll: all matches, or the first ``limit``."""
+    """Evaluate findAll: all matches, or the first ``limit``."""
     compiled = compile_pattern(pattern)
     if isinstance(compiled, Failure):
         return _illegal(compiled)

@@ -23,7 +23,7 @@ def _out_of_range(index: int) -> Failure:
 
 
 def char_at(value: CELValue, index: CELValue) -> CELValue:
-    """charAt; the position after the last is empty."""
+    """Evaluate charAt; the position after the last is empty."""
     return value[index : index + 1] if 0 <= index <= len(value) else _out_of_range(index)
 
 
@@ -37,7 +37,7 @@ def index_of(value: CELValue, wanted: CELValue, start: CELValue = 0) -> CELValue
 
 
 def last_index_of(value: CELValue, wanted: CELValue) -> CELValue:
-    """lastIndexOf without a start."""
+    """Evaluate lastIndexOf without a start."""
     if not wanted:
         return len(value)
     # Kubernetes compares the lengths in bytes before it searches in code points.
@@ -47,7 +47,7 @@ def last_index_of(value: CELValue, wanted: CELValue) -> CELValue:
 
 
 def last_index_of_from(value: CELValue, wanted: CELValue, start: CELValue) -> CELValue:
-    """lastIndexOf with a start."""
+    """Evaluate lastIndexOf with a start."""
     if start < 0:
         return _out_of_range(start)
     if not wanted:
@@ -61,7 +61,7 @@ def last_index_of_from(value: CELValue, wanted: CELValue, start: CELValue) -> CE
 
 
 def replace(value: CELValue, old: CELValue, new: CELValue, limit: CELValue = -1) -> str:
-    """replace; an empty text to be replaced stands between all code points."""
+    """Evaluate replace; an empty text to be replaced stands between all code points."""
     count = value.count(old)
     # Computed before the text is built: a short expression can require gigabytes.
     holdable(len(value) + (count if limit < 0 else min(count, limit)) * len(new), str)
@@ -69,7 +69,7 @@ def replace(value: CELValue, old: CELValue, new: CELValue, limit: CELValue = -1)
 
 
 def split(value: CELValue, separator: CELValue, limit: CELValue = -1) -> list[str]:
-    """split; by nothing means into code points."""
+    """Evaluate split; by nothing means into code points."""
     if limit == 0:
         return []
     if not separator:
@@ -79,12 +79,12 @@ def split(value: CELValue, separator: CELValue, limit: CELValue = -1) -> list[st
 
 
 def substring(value: CELValue, start: CELValue) -> CELValue:
-    """substring to the end."""
+    """Evaluate substring to the end."""
     return value[start:] if 0 <= start <= len(value) else _out_of_range(start)
 
 
 def substring_range(value: CELValue, start: CELValue, end: CELValue) -> CELValue:
-    """substring from start up to end."""
+    """Evaluate substring from start up to end."""
     if start > end:
         return Failure(f"invalid substring range. start: {start}, end: {end}")
     for index in (start, end):

@@ -32,7 +32,7 @@ class URL(Opaque):
         self.escaped_path, self.query = escaped_path, query
 
     def same(self, other: CELValue) -> bool:
-        """The same text once written out."""
+        """Return True if the texts are the same once written out."""
         return str(self) == str(other)
 
     def hostname(self) -> str:

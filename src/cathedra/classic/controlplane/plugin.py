@@ -149,7 +149,7 @@ class ControlPlaneResources(
         return False
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """All claims must be there."""
+        """Refuse the pod until all of its claims are there."""
         return self._devices.pre_enqueue(pod)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
@@ -236,7 +236,7 @@ class ControlPlaneResources(
         return await self._devices.pre_bind(state, pod, node)
 
     async def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """The negotiation has ended."""
+        """Note that the negotiation has ended."""
         if self._controllers is not None:
             await self._controllers.post_bind(state, pod, node)
 

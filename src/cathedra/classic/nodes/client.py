@@ -427,7 +427,7 @@ class RegisteredVersions:
         self._versions[driver] = version
 
     def leave(self, driver: str) -> None:
-        """The driver is not registered any more."""
+        """Note that the driver is not registered any more."""
         self._versions.pop(driver, None)
 
     def _version(self, driver: str, endpoint: str, offered: Sequence[str]) -> Version:

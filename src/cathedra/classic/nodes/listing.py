@@ -86,13 +86,13 @@ class NodeSlices:
         self._queue.add(listing.driver)
 
     def unregister(self, listing: ResourceListing) -> None:
-        """The driver is gone, unless another instance of it has registered."""
+        """Note that the driver is gone, unless another instance of it has registered."""
         if self._listings.get(listing.driver) is listing:
             del self._listings[listing.driver]
             self._queue.add(listing.driver)
 
     def changed(self, driver: str) -> None:
-        """A driver has listed something else."""
+        """Note that a driver has listed something else."""
         self._queue.add(driver)
 
     def _look(self, piece: v1alpha2.ResourceSlice) -> None:
@@ -156,5 +156,5 @@ class ResourceListing:
                 return
 
     def end(self) -> None:
-        """The driver is not registered any more."""
+        """Note that the driver is not registered any more."""
         self._slices.unregister(self)

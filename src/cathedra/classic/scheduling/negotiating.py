@@ -318,7 +318,7 @@ class Negotiating(
         return None
 
     async def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """The negotiation has ended."""
+        """Note that the negotiation has ended."""
         if self.name not in state.data:
             return
         metadata = pod.pod.metadata

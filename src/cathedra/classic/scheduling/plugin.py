@@ -127,7 +127,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
         return None
 
     def drop(self, cycle: Cycle[ResourceClaim]) -> None:
-        """The instances are free again."""
+        """Note that the instances are free again."""
         if self._structured is not None:
             self._structured.drop(cycle.claims)
 
@@ -290,7 +290,7 @@ class ClassicHints:
         self._release = release
 
     def registrations(self) -> Sequence[EventRegistration]:
-        """Claims, scheduling contexts, classes and their parameters, nodes, the pod's own claim names."""
+        """Return claims, scheduling contexts, classes and their parameters, nodes, the pod's own claim names."""
         node = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
         both = Action.ADD | Action.UPDATE
         return (

@@ -81,7 +81,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Examine; one line for each check, then one for each level."""
+    """Examine the driver. Print one line for each check, then one for each level."""
     if unknown := set(arguments.only or ()) - {check.name for check in CHECKS}:
         raise InvalidOption(f"there is no check {', '.join(sorted(unknown))}; see: cathedra driver-check --list")
     chosen = [

@@ -159,7 +159,7 @@ async def install_driver_permissions(client: Client, driver: str, *, binds: bool
 def driver_objects(
     driver: str, namespace: str, *, binds: bool = False
 ) -> Iterator[tuple[ResourceRef[KubeObject], Any]]:
-    """Account, role, binding and policy of a driver whose pods are in ``namespace``.
+    """Return account, role, binding and policy of a driver whose pods are in ``namespace``.
 
     ``binds``: whether it satisfies binding conditions, for which it has to watch claims.
     """
@@ -269,7 +269,7 @@ def controller_account(driver: str) -> str:
 
 
 def fabric_objects(driver: str, namespace: str) -> Iterator[tuple[ResourceRef[KubeObject], Any]]:
-    """Account, roles and bindings of the controller of ``driver``, whose pods are in ``namespace``."""
+    """Return account, roles and bindings of the controller of ``driver``, whose pods are in ``namespace``."""
     name = controller_account(driver)
     metadata, local = ObjectMeta(name=name), ObjectMeta(name=name, namespace=namespace)
     account = Subject(kind="ServiceAccount", name=name, namespace=namespace)

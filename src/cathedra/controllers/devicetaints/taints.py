@@ -126,7 +126,7 @@ class DeviceTaints:
 
 
 def tainted_devices(slice_: ResourceSlice) -> dict[str, tuple[DeviceTaint, ...]]:
-    """Device name → its NoExecute taints, for those devices that have any."""
+    """Return the NoExecute taints by device name, for those devices that have any."""
     return {
         device.name: taints
         for device in slice_.spec.devices

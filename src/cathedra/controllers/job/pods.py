@@ -161,7 +161,7 @@ class PolicyMatch(msgspec.Struct, frozen=True):
 
 
 def judge(job: Job, pod: Pod) -> PolicyMatch:
-    """The first rule that fits decides; without one the failure counts."""
+    """Return the verdict of the first rule that fits; without one the failure counts."""
     policy = job.spec.pod_failure_policy
     if policy is None:
         return PolicyMatch("Count")

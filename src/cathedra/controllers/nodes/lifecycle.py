@@ -334,7 +334,7 @@ def no_execute_key(node: Node) -> str:
 
 
 def eviction_delay(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> float | None:
-    """For how many seconds a pod may stay under these NoExecute taints; None for ever, 0 not at all.
+    """Return the seconds for which a pod may stay under these NoExecute taints; None for ever, 0 not at all.
 
     Of several tolerations of a taint the first one counts.
     """

@@ -195,7 +195,7 @@ _TOLERATED: Final = (
 
 
 def oldest_first(pods: Iterable[Pod]) -> list[Pod]:
-    """Pods with a node first, of those the oldest."""
+    """Return pods with a node first, of those the oldest."""
     return sorted(
         pods, key=lambda pod: (not pod.spec.node_name, str(pod.metadata.creation_timestamp), pod.metadata.name)
     )
@@ -311,7 +311,7 @@ class RolloutStep(msgspec.Struct, frozen=True):
 
 
 def limits(obj: DaemonSet, nodes: int) -> tuple[int, int]:
-    """On how many nodes there may be a pod more, and on how many none."""
+    """Return on how many nodes there may be a pod more, and on how many none."""
     rolling = obj.spec.update_strategy.rolling_update
     surge = resolve(rolling.max_surge if rolling else None, nodes, round_up=True, default=0)
     unavailable = resolve(rolling.max_unavailable if rolling else None, nodes, round_up=True, default=1)

@@ -217,7 +217,7 @@ def paused_status(deployment: Deployment, now: float) -> DeploymentStatus:
 def rollout_status(
     deployment: Deployment, sets: Sequence[ReplicaSet], newest: ReplicaSet | None, *, created: bool, now: float
 ) -> DeploymentStatus:
-    """`numbers`, with how far the rollout has come; ``created``: the newest replica set was made just now."""
+    """Return `numbers`, with how far the rollout has come; ``created``: the newest replica set was made just now."""
     status = numbers(deployment, sets, newest, now)
     known = find_condition(status.conditions, "Progressing")
     if not has_deadline(deployment):

@@ -63,7 +63,7 @@ def limits(replicas: int, max_surge: int | str | None, max_unavailable: int | st
 
 
 def up_step(replicas: int, surge: int, new: int, total: int) -> int:
-    """To how many pods the new version may grow, with ``total`` pods of all versions wanted now."""
+    """Return to how many pods the new version may grow, with ``total`` pods of all versions wanted now."""
     if new >= replicas:
         return replicas
     room = replicas + surge - total

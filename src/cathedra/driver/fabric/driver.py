@@ -70,5 +70,5 @@ class FabricDriver(Driver):
         return None
 
     def resources(self) -> Pool | Iterable[Pool] | Awaitable[Pool | Iterable[Pool]]:
-        """Pools of a node's own beside those of the fabric: none."""
+        """Return pools of a node's own beside those of the fabric: none."""
         return ()

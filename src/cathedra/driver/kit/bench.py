@@ -136,7 +136,7 @@ class Kit:
         return sorted(page.items, key=lambda found: found.metadata.name)
 
     async def devices(self) -> list[tuple[str, str]]:
-        """Pool and name of every device that is published."""
+        """Return pool and name of every device that is published."""
         return [(found.spec.pool.name, device.name) for found in await self.slices() for device in found.spec.devices]
 
     async def claim(

@@ -107,7 +107,7 @@ class GpuOptions(msgspec.Struct, frozen=True):
 
 
 def equal_parts(site: Site, options: GpuOptions) -> Pool:
-    """N GPUs with the same model, each with its own index, UUID and place on the PCI bus.
+    """Return N GPUs with the same model, each with its own index, UUID and place on the PCI bus.
 
     Where they can be cut, each is offered as ``gpu-0-partition-0``, ``gpu-0-partition-1``, … and ``gpu-0-full``: what
     is taken in one form is missing in the others, because all consume the same counters.
@@ -150,7 +150,7 @@ class GpuProfile:
         return variables
 
     def status(self, context: PrepareContext) -> DeviceStatus | None:
-        """UUID, model and driver version: they stay there when the device leaves its slice."""
+        """Return UUID, model and driver version: they stay there when the device leaves its slice."""
         attributes = context.device.attributes
         return DeviceStatus(data={name: attributes[name] for name in _TOLD if name in attributes})
 

@@ -83,7 +83,7 @@ class NetProfile:
         )
 
     def environment(self, context: PrepareContext) -> Mapping[str, str]:
-        """Rates in bits per second, and bursts in bits."""
+        """Return rates in bits per second, and bursts in bits."""
         allocation = context.allocation
         prefix = f"NET_DEVICE_{_index(allocation.device)}"
         variables: dict[str, str] = {}

@@ -66,7 +66,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def read_range(text: str) -> tuple[_Address, _Address, int]:
-    """First and last address, and the length of the prefix, of ``10.0.0.10-10.0.0.50/24``.
+    """Return first and last address, and the length of the prefix, of ``10.0.0.10-10.0.0.50/24``.
 
     Raises:
         ValueError: it is no such range, or leaves its network.

@@ -161,7 +161,7 @@ class NetDriver(Driver):
         """Claim UID → device and share → entry in its status."""
 
     async def devices(self) -> list[Device]:
-        """Interfaces of the host, those that claims hold included, and those that can be made."""
+        """Return interfaces of the host, those that claims hold included, and those that can be made."""
         found = await self._found()
         return [
             *(device for _, (_, device) in sorted({**self._moved, **found}.items())),

@@ -27,7 +27,7 @@ def device_name(link: str) -> str:
 def host_devices(
     config: NetDriverConfig, links: Sequence[Mapping[str, Any]], routes: Sequence[Mapping[str, Any]], sysfs: Path
 ) -> dict[str, tuple[str, Device]]:
-    """Name → interface and device, for the interfaces that are offered as they are.
+    """Return interface and device by name, for the interfaces that are offered as they are.
 
     Left out are the loopback, interfaces that carry a default route (the node would be cut off), and parts of others
     (bridge ports, members of a bond).

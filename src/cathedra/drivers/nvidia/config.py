@@ -59,7 +59,7 @@ class MpsConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
             _megabytes(f"value of {key}", limit)
 
     def memory_limits(self, uuids: Sequence[str]) -> dict[str, str]:
-        """UUID → limit as the daemon takes it, for the devices that it serves.
+        """Return the limit by UUID as the daemon takes it, for the devices that it serves.
 
         Raises:
             DriverError: a limit is for a device that is not among them.

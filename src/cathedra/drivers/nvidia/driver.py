@@ -128,7 +128,7 @@ class NvidiaDriver(Driver):
         self._changed = asyncio.Event()
 
     def resources(self) -> Pool:
-        """GPUs and partitions, with the taints of their faults."""
+        """Return GPUs and partitions, with the taints of their faults."""
         taints = {
             gpu.uuid: [fault.taint(self.name) for fault in self._faults.values() if fault.uuid == gpu.uuid]
             for gpu in self._gpus.values()
@@ -136,7 +136,7 @@ class NvidiaDriver(Driver):
         return pool_of(self._gpus.values(), taints, self._root / "sys")
 
     def common_edits(self) -> Edits:
-        """Libraries and programs of the kernel driver, and the nodes that all GPUs share."""
+        """Return libraries and programs of the kernel driver, and the nodes that all GPUs share."""
         return common_edits(self._files, self._root)
 
     async def prepare(self, claim: Claim) -> AsyncIterator[Prepared]:

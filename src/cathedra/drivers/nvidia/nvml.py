@@ -90,7 +90,7 @@ class Gpu:
 
 
 def load_nvml() -> Nvml:
-    """pynvml, initialised.
+    """Return pynvml, initialised.
 
     Raises:
         OptionError: it is not installed, or there is no GPU that it can speak to.

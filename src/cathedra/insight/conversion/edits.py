@@ -378,7 +378,7 @@ def json_of(name: str, text: str) -> Any:
 
 
 def json_written(value: Any, like: str) -> str:
-    """JSON with the indentation and the end of ``like``."""
+    """Return JSON with the indentation and the end of ``like``."""
     found = _INDENT.search(like)
     indent: str | None = found[1] if found else None
     separators = (",", ":") if indent is None and '": ' not in like else None

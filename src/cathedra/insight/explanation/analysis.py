@@ -155,7 +155,7 @@ class _Signature:
 
 
 def error_shape(text: str) -> str:
-    """Errors that differ in the device they name are one cause."""
+    """Return the text with its device left out: errors that differ in it alone are one cause."""
     return re.sub(r" on device \S+:", " on device …:", text)
 
 
@@ -283,7 +283,7 @@ class AttributeCounts:
         return sum(len(one.devices) for records in self._inventory.pools.values() for one in records)
 
     def count(self, name: str) -> int:
-        """On how many the attribute of that qualified name is set."""
+        """Return on how many devices the attribute of that qualified name is set."""
         if name not in self._counts:
             self._counts[name] = sum(
                 device.signature.attribute(name) is not None

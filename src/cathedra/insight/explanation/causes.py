@@ -218,7 +218,7 @@ def _class_names(claims: tuple[ResourceClaim, ...]) -> list[str]:
 
 
 def pool_causes(analysis: Analysis) -> Iterator[Cause]:
-    """Pools that are incomplete, or have slices of an old generation, where devices are wanted."""
+    """Return pools that are incomplete, or have slices of an old generation, where devices are wanted."""
     if analysis.prepared is None:
         return
     for driver, name, text in unusual_pools(analysis.state):

@@ -67,7 +67,7 @@ def freed_candidates(analysis: Analysis, allocator: Allocator, holders: Holders)
 
 
 def pools_in_reach(prepared: PreparedRequests | None, node: Node) -> Iterator[tuple[str, str]]:
-    """Driver and name of the pools that a node can use."""
+    """Return driver and name of the pools that a node can use."""
     if prepared is None:
         return
     inventory = prepared.allocator.inventory

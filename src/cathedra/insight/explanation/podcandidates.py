@@ -23,7 +23,7 @@ _PATHS: Final = {"scheduling_gates": "schedulingGates", "node_selector": "nodeSe
 
 
 def pod_candidates(analysis: Analysis) -> Iterator[Candidate]:
-    """Proposals about the pod itself, for what refuses nodes beside their devices."""
+    """Return proposals about the pod itself, for what refuses nodes beside their devices."""
     pod = analysis.pod
     if pod is None or analysis.filters is None:
         return

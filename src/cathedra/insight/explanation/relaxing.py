@@ -40,7 +40,7 @@ class RelaxedSelector(msgspec.Struct, frozen=True):
 def relaxed_selectors(
     expression: str, signatures: Iterable[Signature], features: Features
 ) -> Iterator[RelaxedSelector]:
-    """Selectors that let more devices through than ``expression``, the smallest changes first."""
+    """Return selectors that let more devices through than ``expression``, the smallest changes first."""
     compiled = _compiled(expression, features)
     if compiled is None:
         return

@@ -421,7 +421,7 @@ def _smallest(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def node_like(node: Node, slices: Sequence[ResourceSlice], number: int = 1) -> tuple[Node, tuple[ResourceSlice, ...]]:
-    """Another node with the same labels, room and devices; ``number`` distinguishes several."""
+    """Return another node with the same labels, room and devices; ``number`` distinguishes several."""
     suffix = "new" if number == 1 else f"new-{number}"
     old, new = node.metadata.name, f"{node.metadata.name}-{suffix}"
     labels = {key: new if value == old else value for key, value in (node.metadata.labels or {}).items()}

@@ -183,7 +183,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
         return good and all(part.fits for part in self.parts)
 
     def flat(self) -> Iterator[Explanation]:
-        """This one and its parts."""
+        """Return this one and its parts."""
         yield self
         for part in self.parts:
             yield from part.flat()

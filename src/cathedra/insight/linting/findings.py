@@ -103,7 +103,7 @@ class Findings:
 
 
 def title_of(manifest: Manifest) -> str:
-    """«kind/name», with the namespace if it is set."""
+    """Return «kind/name», with the namespace if it is set."""
     return "/".join(part for part in (manifest.gvk.kind.lower(), manifest.namespace, manifest.name) if part)
 
 

@@ -365,7 +365,7 @@ def note_on(what: Undecodable) -> Note:
 
 
 def key_of(one: KubeObject) -> Key:
-    """Under which key a state keeps an object; namespaced objects without a namespace are in ``default``."""
+    """Return the key under which a state keeps an object; namespaced objects without a namespace are in ``default``."""
     metadata = one.metadata
     if type(one) not in _NAMESPACED:
         return "", metadata.name

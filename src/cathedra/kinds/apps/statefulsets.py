@@ -157,7 +157,7 @@ class StatefulSetStrategy(GenerationStrategy[apps_v1.StatefulSet]):
     """Stateful sets may lose several pods at once in an update, where that is switched on."""
 
     def default(self, obj: apps_v1.StatefulSet, context: RequestContext) -> apps_v1.StatefulSet:
-        """Also: one pod at a time."""
+        """Set defaults; also that of one pod at a time."""
         filled = super().default(obj, context)
         rolling = filled.spec.update_strategy.rolling_update
         # The default is set only while the gate is open. Otherwise every stored object would count as a user of the
@@ -195,7 +195,7 @@ def _with_max_unavailable(stateful: apps_v1.StatefulSet, value: int | None) -> a
 
 
 def validate_statefulset_update(new: apps_v1.StatefulSet, old: apps_v1.StatefulSet) -> ErrorList:
-    """Most of the spec stays."""
+    """Require that most of the spec stays."""
     errors = validate_statefulset(new)
     kept = replace(
         new.spec,

@@ -17,7 +17,7 @@ IMMUTABLE: Final = "field is immutable"
 
 
 def validate_int_or_percent(errors: ErrorList, path: FieldPath, value: int | str | None) -> None:
-    """A number of pods, or a share of all: «25%»."""
+    """Validate a number of pods, or a share of all: «25%»."""
     if isinstance(value, str):
         if not (value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit()):
             text = "a valid percent string must be a numeric string followed by an ending '%'"

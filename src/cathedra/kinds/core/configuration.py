@@ -68,7 +68,7 @@ def _file_name(key: str) -> list[str]:
 
 
 def validate_config_map(config: core_v1.ConfigMap) -> ErrorList:
-    """Keys are file names, no key is in both maps, all together fit into a mebibyte."""
+    """Require that keys are file names, no key is in both maps, all together fit into a mebibyte."""
     errors, data, binary = ErrorList(), config.data, config.binary_data
     for key in sorted(data):
         _validate_key(errors, _DATA, key)
@@ -106,7 +106,7 @@ def validate_config_map_update(new: core_v1.ConfigMap, old: core_v1.ConfigMap) -
 
 
 def validate_secret(secret: core_v1.Secret) -> ErrorList:
-    """Keys are file names, all together fit into a mebibyte."""
+    """Require that keys are file names, all together fit into a mebibyte."""
     errors = ErrorList()
     validate_keys(errors, FieldPath("data"), secret.data)
     if sum(len(value) for value in secret.data.values()) > MAX_SIZE:
@@ -154,7 +154,7 @@ def _json_problem(data: bytes) -> str:
 
 
 def validate_secret_update(new: core_v1.Secret, old: core_v1.Secret) -> ErrorList:
-    """The type and immutable data do not change."""
+    """Require that the type and immutable data do not change."""
     errors = ErrorList()
     if new.type != old.type:
         errors.invalid("type", new.type, "field is immutable")

@@ -47,7 +47,8 @@ def _filled(item: core_v1.LimitRangeItem) -> core_v1.LimitRangeItem:
 
 
 def validate_limit_range(limits: core_v1.LimitRange) -> ErrorList:
-    """Types are known and named once, and the amounts of each resource are in order (ValidateLimitRange)."""
+    """Require that types are known and named once, and the amounts of each resource are in order
+    (ValidateLimitRange)."""
     errors = ErrorList()
     seen: set[str] = set()
     for position, item in enumerate(limits.spec.limits or ()):

@@ -51,7 +51,7 @@ class NamespaceStrategy(SpecStrategy[core_v1.Namespace]):
     def prepare_update(
         self, new: core_v1.Namespace, old: core_v1.Namespace, context: RequestContext
     ) -> core_v1.Namespace:
-        """Finalizers change through ``finalize`` only."""
+        """Keep the finalizers, which change through ``finalize`` only."""
         return replace(new, spec=replace(new.spec, finalizers=old.spec.finalizers), status=old.status)
 
 
@@ -95,7 +95,7 @@ class NamespaceDeletion(DeletionRules[core_v1.Namespace]):
         return bool(obj.spec.finalizers)
 
     def mark(self, obj: core_v1.Namespace) -> core_v1.Namespace:
-        """Terminating, without a grace period."""
+        """Mark the namespace as terminating, without a grace period."""
         metadata = replace(obj.metadata, deletion_grace_period_seconds=None)
         return replace(obj, metadata=metadata, status=replace(obj.status, phase="Terminating"))
 

@@ -57,7 +57,7 @@ def default_replication_controller(replicas: core_v1.ReplicationController) -> c
 
 
 def validate_replication_controller(controller: core_v1.ReplicationController) -> ErrorList:
-    """The template has the labels that the selector wants, and its pods never end by themselves."""
+    """Require that the template has the labels that the selector wants, and its pods never end by themselves."""
     errors, spec = ErrorList(), controller.spec
     path = FieldPath("spec").child("template")
     if not spec.selector:
@@ -83,7 +83,7 @@ def validate_replication_controller(controller: core_v1.ReplicationController) -
 def validate_replication_controller_status(
     new: core_v1.ReplicationController, old: core_v1.ReplicationController
 ) -> ErrorList:
-    """Counts are not negative, and none is larger than the one that it is a part of."""
+    """Require that counts are not negative, and none is larger than the one that it is a part of."""
     errors, status = ErrorList(), new.status
     path = FieldPath("status")
     for name, value in (

@@ -53,7 +53,8 @@ def _runtime_class_change(new: node_v1.RuntimeClass, old: node_v1.RuntimeClass) 
 
 
 def machinery_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
-    """Roles and bindings, admission policies and webhooks, custom resources, priorities, budgets and the like."""
+    """Return roles and bindings, admission policies and webhooks, custom resources, priorities, budgets and the
+    like."""
     return (
         role_definition(),
         cluster_role_definition(),

@@ -105,7 +105,8 @@ def validate_flow_schema(schema: flowcontrol.FlowSchema) -> ErrorList:
 
 
 def validate_priority_level(level: flowcontrol.PriorityLevelConfiguration) -> ErrorList:
-    """Limited or exempt, with the parameters of that and of nothing else (ValidatePriorityLevelConfiguration)."""
+    """Require a level that is limited or exempt, with the parameters of that and of nothing else
+    (ValidatePriorityLevelConfiguration)."""
     errors = ErrorList()
     spec, path = level.spec, FieldPath("spec")
     if spec.type == "Exempt":

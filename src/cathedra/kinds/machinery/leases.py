@@ -15,7 +15,7 @@ LEASE_COLUMNS: Final = (NAME, Column("Holder", description="Who holds the lease.
 
 
 def validate_lease(lease: coordination_v1.Lease) -> ErrorList:
-    """Durations are positive, transitions are counted from 0."""
+    """Require that durations are positive, transitions are counted from 0."""
     errors = ErrorList()
     spec = lease.spec
     path = FieldPath("spec")

@@ -110,7 +110,7 @@ class ApprovalStrategy(StatusStrategy[Request]):
         return replace(new, spec=old.spec, status=replace(old.status, conditions=conditions))
 
     def validate_update(self, new: Request, old: Request, context: RequestContext) -> ErrorList:
-        """Approved and denied exclude each other, and neither is taken back."""
+        """Require that approved and denied exclude each other, and neither is taken back."""
         return _condition_errors(new, old)
 
 
@@ -124,7 +124,7 @@ class IssuingStrategy(StatusStrategy[Request]):
         return replace(new, spec=old.spec, status=replace(new.status, conditions=(*decided, *others)))
 
     def validate_update(self, new: Request, old: Request, context: RequestContext) -> ErrorList:
-        """A certificate is issued once."""
+        """Require that a certificate is issued once."""
         errors = _condition_errors(new, old)
         if old.status.certificate and new.status.certificate != old.status.certificate:
             errors.forbidden("status.certificate", "updates may not modify existing certificate content")

@@ -23,7 +23,7 @@ WEBHOOK_COLUMNS: Final = (NAME, Column("Webhooks", type="integer", description="
 
 
 def default_webhooks(configuration: T) -> T:
-    """Webhooks that fail closed after ten seconds."""
+    """Return webhooks that fail closed after ten seconds."""
     hooks = getattr(configuration, "webhooks", ())
     return replace(configuration, webhooks=tuple(_webhook(hook) for hook in hooks))
 

@@ -16,7 +16,7 @@ MAX_BINDING: Final = 4
 def validate_binding_conditions(
     errors: ErrorList, path: FieldPath, conditions: Sequence[str], failures: Sequence[str]
 ) -> None:
-    """Binding conditions and failure conditions: both or none, no name twice."""
+    """Validate binding conditions and failure conditions: both or none, no name twice."""
     if not conditions and not failures:
         return
     success_path, failure_path = path.child("bindingConditions"), path.child("bindingFailureConditions")

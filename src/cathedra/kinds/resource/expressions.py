@@ -33,7 +33,7 @@ def validate_selectors(
     *,
     stored: bool,
 ) -> None:
-    """Selectors of a request or a class; in 1.31 they could be of any length and cost."""
+    """Validate selectors of a request or a class; in 1.31 they could be of any length and cost."""
     limited = context.gates.has(behaviours.SELECTORS_LIMITED)
 
     def selector(where: FieldPath, item: resource.DeviceSelector) -> None:
@@ -87,7 +87,8 @@ def validate_derived_attributes(
     *,
     stored: bool,
 ) -> None:
-    """Derived attributes of all requests: each well-formed, used by a constraint, and all together cheap enough."""
+    """Validate derived attributes of all requests: each well-formed, used by a constraint, and all together cheap
+    enough."""
     total = 0
     constrained = _Constrained(spec.devices.constraints)
     for position, request in enumerate(spec.devices.requests or ()):

@@ -24,7 +24,7 @@ MAX_OPAQUE: Final = 10 * 1024
 
 
 def validate_driver_name(errors: ErrorList, path: FieldPath, name: str, *, limit: int = MAX_DRIVER) -> None:
-    """A DNS subdomain of at most 63 bytes, upper case allowed."""
+    """Validate a DNS subdomain of at most 63 bytes, upper case allowed."""
     if not name:
         errors.required(path)
         return
@@ -39,7 +39,7 @@ def _lowered_subdomain(name: str) -> list[str]:
 
 
 def validate_pool_name(errors: ErrorList, path: FieldPath, name: str) -> None:
-    """DNS subdomains joined with slashes, at most 253 bytes in all."""
+    """Validate DNS subdomains joined with slashes, at most 253 bytes in all."""
     if not name:
         errors.required(path)
         return
@@ -50,7 +50,7 @@ def validate_pool_name(errors: ErrorList, path: FieldPath, name: str) -> None:
 
 
 def validate_class_name(errors: ErrorList, path: FieldPath, name: str) -> None:
-    """A DNS subdomain; such a class need not exist."""
+    """Validate a DNS subdomain; such a class need not exist."""
     if not name:
         errors.required(path)
         return
@@ -58,7 +58,7 @@ def validate_class_name(errors: ErrorList, path: FieldPath, name: str) -> None:
 
 
 def validate_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGates) -> None:
-    """An identifier, or a domain and an identifier joined by a slash."""
+    """Validate an identifier, or a domain and an identifier joined by a slash."""
     # Releases differ in the error's type and text, and clients parse both. Each branch below reproduces one release.
     if not name and not gates.has(behaviours.EMPTY_NAMES_INVALID):
         errors.required(path, "name required")
@@ -100,7 +100,7 @@ def _identifier(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGat
 
 
 def validate_fully_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGates) -> None:
-    """A qualified name that does have a domain."""
+    """Validate a qualified name that does have a domain."""
     validate_qualified_name(errors, path, name, gates)
     if "/" in name or (not name and gates.has(behaviours.EMPTY_FULL_NAMES_REPORTED_ONCE)):
         return
@@ -111,7 +111,7 @@ def validate_fully_qualified_name(errors: ErrorList, path: FieldPath, name: str,
 
 
 def validate_opaque(errors: ErrorList, path: FieldPath, raw: RawJSON | None, *, stored: bool, required: bool) -> None:
-    """A JSON object; a new one has at most 10 KiB."""
+    """Validate a JSON object; a new one has at most 10 KiB."""
     data = raw.data if raw is not None else b""
     if not data or data.strip() == b"null":
         if required:
@@ -181,7 +181,7 @@ def validate_taint(
     *,
     old: resource.DeviceTaint | None = None,
 ) -> None:
-    """A taint; an effect that is stored already is left alone."""
+    """Validate a taint; an effect that is stored already is left alone."""
     effects = EFFECTS if gates.has(behaviours.TAINT_EFFECT_NONE) else EFFECTS[:2]
     check(errors, path.child("key"), taint.key, formats.label_key)
     check(errors, path.child("value"), taint.value, formats.label_value)

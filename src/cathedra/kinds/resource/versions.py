@@ -30,7 +30,7 @@ class Shapes(msgspec.Struct, frozen=True):
 
 
 def served_versions(gates: FeatureGates, shapes: Shapes) -> tuple[VersionDefinition, ...]:
-    """Versions in order of preference. Until 1.33 no version is served unless it is switched on."""
+    """Return versions in order of preference. Until 1.33 no version is served unless it is switched on."""
     kind = shapes.hub.__name__
     made = {"v1": VersionDefinition("v1", shapes.hub)}
     for version in shapes.older:

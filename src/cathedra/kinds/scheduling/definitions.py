@@ -56,7 +56,7 @@ def _in_v1alpha2() -> tuple[Versions, Versions]:
 
 
 def scheduling_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
-    """Priority classes, and from 1.36 on Workload and PodGroup."""
+    """Return priority classes, and from 1.36 on Workload and PodGroup."""
     names = versions(gates.release, GROUP, "Workload")
     if not names:
         return (priority_class_definition(),)

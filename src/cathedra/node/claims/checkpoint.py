@@ -247,7 +247,7 @@ class ClaimInfoCache(msgspec.Struct):
         self._infos.pop((info.namespace, info.name), None)
 
     def of_pod(self, pod_uid: str) -> list[ClaimInfo]:
-        """Infos that a pod refers to."""
+        """Return infos that a pod refers to."""
         return [info for info in self._infos.values() if pod_uid in info.pod_uids]
 
     def pod_uids(self) -> set[str]:
@@ -255,7 +255,7 @@ class ClaimInfoCache(msgspec.Struct):
         return {uid for info in self._infos.values() for uid in info.pod_uids}
 
     def with_device(self, driver: str, devices: Iterable[tuple[str, str]]) -> set[str]:
-        """UIDs of pods that use one of ``devices`` (pool, device) of ``driver``."""
+        """Return UIDs of pods that use one of ``devices`` (pool, device) of ``driver``."""
         wanted = set(devices)
         return {
             uid

@@ -279,7 +279,7 @@ class ClaimManager:
         self._count_claims()
 
     def cdi_devices(self, pod: Pod, container: Container) -> tuple[str, ...]:
-        """Qualified CDI names for a container (see `cdi_devices`).
+        """Return qualified CDI names for a container (see `cdi_devices`).
 
         Raises:
             ClaimError: a claim is not in the cache.
@@ -344,7 +344,7 @@ def container_claims(pod: Pod, container: Container, gates: FeatureGates) -> Ite
 
 
 def claim_devices(info: ClaimInfo, request: str) -> Iterator[tuple[str, PluginDevice]]:
-    """Drivers and devices of a claim that serve ``request``; all of them if it is ""."""
+    """Return drivers and devices of a claim that serve ``request``; all of them if it is ""."""
     for driver, state in info.drivers.items():
         for device in state.devices:
             # A driver may leave the requests of a device out; it then serves all of them, as in the kubelet.
@@ -353,7 +353,7 @@ def claim_devices(info: ClaimInfo, request: str) -> Iterator[tuple[str, PluginDe
 
 
 def cdi_devices(pod: Pod, container: Container, cache: ClaimInfoCache, gates: FeatureGates) -> tuple[str, ...]:
-    """Qualified CDI names for a container, in order, each once.
+    """Return qualified CDI names for a container, in order, each once.
 
     Raises:
         ClaimError: a claim that the container refers to is not in the cache.

@@ -105,11 +105,11 @@ class ContainerRecord(msgspec.Struct, frozen=True):
     # What happens to it
 
     def adopt(self, run: ContainerRun) -> ContainerRecord:
-        """An earlier agent has started it."""
+        """Note that an earlier agent has started it."""
         return replace(self, current=run, attempt=run.attempt)
 
     def begin(self, run: ContainerRun, now: float) -> ContainerRecord:
-        """A run has begun. Without a probe for it, it counts as started, or ready, at once."""
+        """Note that a run has begun. Without a probe for it, it counts as started, or ready, at once."""
         return replace(
             self,
             attempt=run.attempt,
@@ -128,7 +128,7 @@ class ContainerRecord(msgspec.Struct, frozen=True):
         return replace(self, started=container.startup_probe is None, ready=container.readiness_probe is None)
 
     def delay(self, waiting: Waiting, now: float) -> ContainerRecord:
-        """It could not be created, which is no run of it; the next try comes after a pause that doubles."""
+        """Note that it could not be created, which is no run of it; the next try comes after a pause that doubles."""
         backoff = min(max(self.backoff * 2, BACKOFF_FIRST), BACKOFF_MAX)
         return replace(self, waiting=waiting, backoff=backoff, due=now + backoff)
 
@@ -139,11 +139,11 @@ class ContainerRecord(msgspec.Struct, frozen=True):
         return replace(ended, waiting=waiting) if restarts and ended.due <= now else ended
 
     def postpone(self, waiting: Waiting, due: float) -> ContainerRecord:
-        """It cannot be created before ``due``, which is neither a run nor a failure of it."""
+        """Note that it cannot be created before ``due``, which is neither a run nor a failure of it."""
         return replace(self, waiting=waiting, due=due)
 
     def probed(self, *, started: bool | None = None, ready: bool | None = None) -> ContainerRecord:
-        """A probe has come to a verdict; None: nothing about that."""
+        """Note that a probe has come to a verdict; None: nothing about that."""
         return replace(
             self,
             started=self.started if started is None else started,
@@ -155,7 +155,7 @@ class ContainerRecord(msgspec.Struct, frozen=True):
         return replace(self, stopping=True)
 
     def end(self, run: ContainerRun, now: float, *, restarts: bool) -> ContainerRecord:
-        """It ended; if it ``restarts``, the first time at once, then after pauses that double."""
+        """Note that it ended; if it ``restarts``, the first time at once, then after pauses that double."""
         ended = replace(self, current=run, ready=False, started=False, waiting=None)
         if not restarts:
             return ended
@@ -168,7 +168,7 @@ class ContainerRecord(msgspec.Struct, frozen=True):
         return replace(ended, due=now + pause, backoff=longer)
 
     def wait(self, why: Waiting) -> ContainerRecord:
-        """It is not started before ``due``, for the reason given."""
+        """Note that it is not started before ``due``, for the reason given."""
         return replace(self, waiting=why)
 
     def renew(self) -> ContainerRecord:
@@ -179,7 +179,7 @@ class ContainerRecord(msgspec.Struct, frozen=True):
 
 
 def records_for(pod: Pod) -> dict[str, ContainerRecord]:
-    """Fresh records of all containers: init containers first, in the order of the spec."""
+    """Return fresh records of all containers: init containers first, in the order of the spec."""
     found = [ContainerRecord(container, init=True) for container in pod.spec.init_containers]
     found += [ContainerRecord(container) for container in pod.spec.containers]
     found += [ephemeral_record(each) for each in pod.spec.ephemeral_containers]
@@ -219,7 +219,7 @@ def _matches(rule: ContainerRestartRule, exit_code: int) -> bool:
 
 
 def of_kind(records: Iterable[ContainerRecord], *, init: bool) -> list[ContainerRecord]:
-    """Either the init containers or the regular ones, in order; ephemeral ones are neither."""
+    """Return either the init containers or the regular ones, in order; ephemeral ones are neither."""
     return [record for record in records if record.init == init and not record.ephemeral]
 
 

@@ -68,7 +68,7 @@ class DevicePluginClient(Protocol):
         """Give these devices to a container."""
 
     async def pre_start(self, devices: Sequence[str]) -> None:
-        """A container with these devices is about to start."""
+        """Note that a container with these devices is about to start."""
 
 
 class _Plugin(msgspec.Struct, eq=False):
@@ -142,7 +142,7 @@ class DeviceManager:
         await self._changed.wait()
 
     def capacity(self) -> dict[str, tuple[int, int]]:
-        """Resource → how many devices there are, and how many of them pods may have."""
+        """Return by resource how many devices there are, and how many of them pods may have."""
         found = {resource: (len(plugin.devices), len(_healthy(plugin))) for resource, plugin in self._plugins.items()}
         return dict.fromkeys(self._removed, (0, 0)) | found
 
@@ -237,7 +237,7 @@ class DeviceManager:
                 raise RuntimeFailure("PreStartHookError", text) from error
 
     def release(self, pod_uid: str) -> None:
-        """The pod's containers have ended: its devices are free."""
+        """Note that the pod's containers have ended: its devices are free."""
         kept = {key: each for key, each in self._allocations.items() if each.pod_uid != pod_uid}
         if len(kept) != len(self._allocations):
             self._allocations = kept

@@ -123,7 +123,7 @@ class GRPCDevicePlugin:
         )
 
     async def pre_start(self, devices: Sequence[str]) -> None:
-        """A container with these devices is about to start."""
+        """Note that a container with these devices is about to start."""
         request = api.PreStartContainerRequest(devices_ids=devices)
         await self._call("PreStartContainer", request, seconds=PRE_START_SECONDS)
 

@@ -183,7 +183,7 @@ class HealthCache:
             self._write(self._path, self._content())
 
     async def save_later(self) -> None:
-        """`save`, whose disk does not hold up the event loop."""
+        """Call `save`, whose disk does not hold up the event loop."""
         # The content is encoded here and only written in the thread: reports may change while the disk is slow.
         if self._path is not None and not self.is_saved:
             self.is_saved = True

@@ -231,7 +231,7 @@ class CurrentDial:
         return client, client if services.health else None
 
     async def run(self) -> None:
-        """Connections need nothing beside them."""
+        """Do nothing: connections need nothing beside them."""
 
 
 class _Socket(msgspec.Struct):

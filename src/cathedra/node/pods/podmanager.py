@@ -157,7 +157,7 @@ class PodManager:
         return None
 
     def active(self) -> set[str]:
-        """UIDs of pods that are not over, as far as is known."""
+        """Return UIDs of pods that are not over, as far as is known."""
         # A pod that cannot be decoded may still use its claims, and so do containers that an earlier agent left until
         # they have ended; their claims must not be unprepared.
         unknown = (self._undecodable | self._found.keys() | self._orphaned) - self._workers.keys()

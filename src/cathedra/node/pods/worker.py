@@ -122,15 +122,15 @@ class PodWorker:
     # What happens outside
 
     def update(self, pod: Pod) -> None:
-        """The pod's object has changed."""
+        """Note that the pod's object has changed."""
         self._object.offer(pod)
 
     def update_undecodable(self, what: Undecodable) -> None:
-        """The pod's object has changed, and cannot be decoded: the pod goes on as it was last known."""
+        """Note that the pod's object has changed, and cannot be decoded: the pod goes on as it was last known."""
         self._object.offer_undecodable(what)
 
     def vanished(self) -> None:
-        """The pod's object is gone: end everything, and write nothing more."""
+        """Note that the pod's object is gone: end everything, and write nothing more."""
         self._object.note_gone()
 
     def container_ended(self, run: ContainerRun) -> None:

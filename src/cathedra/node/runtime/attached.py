@@ -72,7 +72,7 @@ class AttachedProcess:
         self._shim.send({"do": "resize", "id": self._id, "width": width, "height": height})
 
     async def wait(self) -> int:
-        """Attaching has no exit code of its own."""
+        """Return 0: attaching has no exit code of its own."""
         return 0
 
     async def close(self) -> None:

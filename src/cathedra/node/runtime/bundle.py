@@ -157,7 +157,7 @@ def _resources(spec: ContainerSpec) -> dict[str, Any]:
 
 
 def limit_resources(limits: ResourceLimits) -> dict[str, Any]:
-    """Limits in the form of the runtime spec."""
+    """Return limits in the form of the runtime spec."""
     resources: dict[str, Any] = {}
     cpu: dict[str, int] = {}
     if limits.cpu_shares is not None:

@@ -76,7 +76,7 @@ class Launcher(Protocol):
         """
 
     def update_command(self, container_id: str, shim_pid: int) -> list[str]:
-        """Command line that reads other limits from its standard input; [] if there is nothing to limit with."""
+        """Return the command line that reads other limits from its standard input; [] if there is nothing to limit."""
 
     def members(self, directory: Path, container_id: str, pid: int) -> Belongs:
         """Match the processes of a container, whose first is ``pid``; its files are below ``directory``."""
@@ -92,7 +92,7 @@ class Launcher(Protocol):
         shim_pid: int,
         command: ExecCommand,
     ) -> tuple[list[str], Mapping[str, str] | None, str]:
-        """Command line, environment (None: this process's own) and directory of a command in a container.
+        """Return the command line, environment (None: this process's own) and directory of a command in a container.
 
         A program that executes it may write into the command's ``log`` why it could not (JSON lines).
         """
@@ -394,7 +394,7 @@ class HostedRuntime:
             return await run_to_end(await self.exec(container_id, argv))
 
     async def attach(self, container_id: str) -> ExecProcess:
-        """Input and output of a container's first process.
+        """Return input and output of a container's first process.
 
         Raises:
             RuntimeFailure: the container does not run.
@@ -409,7 +409,7 @@ class HostedRuntime:
         return attached
 
     async def processes(self, container_ids: Collection[str]) -> frozenset[int]:
-        """Their entries in /proc."""
+        """Return their entries in /proc."""
         running = await self._first_processes()
         found = [
             self._launcher.members(self._directory, name, pid) for name, pid in running.items() if name in container_ids
@@ -425,7 +425,7 @@ class HostedRuntime:
         return {one["id"]: one["pid"] for one in listed if one["exit"] is None and one["pid"]}
 
     async def usage(self) -> Mapping[str, ContainerUsage]:
-        """Usage of each container, as counted by the kernel."""
+        """Return the usage of each container, as counted by the kernel."""
         running = await self._first_processes()
         own = bool(self._launcher.cgroup)
         found = await asyncio.to_thread(

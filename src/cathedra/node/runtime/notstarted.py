@@ -60,14 +60,14 @@ class UnstartedCommand:
         """Do nothing: there is no input."""
 
     def resize(self, width: int, height: int) -> None:
-        """It has no terminal."""
+        """Do nothing: it has no terminal."""
 
     async def wait(self) -> int:
         """Return its exit code, at once."""
         return self._code
 
     async def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: there is nothing to end."""
 
 
 class LoggedCommand:

@@ -222,7 +222,7 @@ class SocketConnection:
         await self._writer.drain()
 
     async def end(self) -> None:
-        """Nothing more will be sent."""
+        """Note that nothing more will be sent."""
         with contextlib.suppress(OSError):
             self._writer.write_eof()
 

@@ -207,7 +207,7 @@ class ExecProcess(Protocol):
         """Close the command's input; it reads an end of file."""
 
     def resize(self, width: int, height: int) -> None:
-        """The terminal has another size, in characters."""
+        """Note that the terminal has another size, in characters."""
 
     async def wait(self) -> int:
         """Return the exit code."""
@@ -286,7 +286,7 @@ class PortConnection(Protocol):
         """
 
     async def end(self) -> None:
-        """Nothing more will be sent."""
+        """Note that nothing more will be sent."""
 
     def close(self) -> None:
         """Close the connection in both directions."""

@@ -74,7 +74,7 @@ class NodeApp:
         self.log_writes = LogWrites()
 
     def close(self) -> None:
-        """Logs that are followed end now."""
+        """End the logs that are followed."""
         self._closing.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

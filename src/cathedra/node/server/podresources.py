@@ -86,7 +86,7 @@ class PodResourcesServer:
     async def GetAllocatableResources(  # noqa: N802
         self, request: Any, context: Any
     ) -> podresources_v1_pb2.AllocatableResourcesResponse:
-        """Nothing: devices of claims never appear here, and there are no device plugins."""
+        """Return nothing: devices of claims never appear here, and there are no device plugins."""
         self._metrics.pod_resources("get_allocatable", "v1")
         return podresources_v1_pb2.AllocatableResourcesResponse()
 

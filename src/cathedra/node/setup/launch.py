@@ -376,7 +376,7 @@ async def container_environment(
     *,
     inherited: Iterable[tuple[str, str]] = (),
 ) -> dict[str, str]:
-    """Name → value, in order of definition.
+    """Return the values of variables by name, in order of definition.
 
     Raises:
         ConfigError: something that is referred to is missing.

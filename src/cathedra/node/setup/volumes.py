@@ -66,7 +66,7 @@ class VolumeMaker:
         self._references = References(client, pod.metadata.namespace)
 
     async def make(self) -> dict[str, str]:
-        """Volume name → path on the node.
+        """Make the volumes. Return the paths on the node by volume name.
 
         Raises:
             VolumeError: one cannot be made now; the text is that of the FailedMount event.

@@ -26,7 +26,7 @@ class ChildStreams:
     terminal: bool = False
 
     def close(self) -> None:
-        """The child has them now."""
+        """Close the ends that the child has now."""
         for fd in {self.stdin, self.stdout, self.stderr} - {None}:
             assert fd is not None
             os.close(fd)

@@ -198,11 +198,11 @@ class ShimConnection(asyncio.Protocol):
     # Callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is connected."""
+        """Note that the socket is connected."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's
 
     def data_received(self, data: bytes) -> None:
-        """Bytes from the shim, in pieces of any length."""
+        """Take bytes from the shim, in pieces of any length."""
         *lines, rest = (self._unparsed + data).split(b"\n")
         self._unparsed = bytearray(rest)
         for line in lines:
@@ -214,7 +214,7 @@ class ShimConnection(asyncio.Protocol):
                 return
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The shim has ended, or the connection was closed from here."""
+        """Note that the shim has ended, or the connection was closed from here."""
         self._ended.set()
         # Callers must not wait for answers that cannot come. They decide whether to repeat the request at the next
         # shim.

@@ -32,7 +32,7 @@ def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> N
 
 
 def enter_mount_namespace() -> None:
-    """Mounts made from now on are this process's and its children's own; those of the host still arrive.
+    """Keep mounts made from now on to this process and its children; those of the host still arrive.
 
     Raises:
         OSError: this process may not do that.
@@ -42,7 +42,7 @@ def enter_mount_namespace() -> None:
 
 
 def mount_tmpfs(target: str, size: int = 0) -> None:
-    """A file system in memory, for root alone; ``size`` in bytes, 0: as much as the kernel gives by itself.
+    """Mount a file system in memory, for root alone; ``size`` in bytes, 0: as much as the kernel gives by itself.
 
     Raises:
         OSError: it cannot be mounted.
@@ -51,7 +51,7 @@ def mount_tmpfs(target: str, size: int = 0) -> None:
 
 
 def mount_bind(source: str, target: str) -> None:
-    """A file or directory, with all that is mounted below it, at another place.
+    """Mount a file or directory, with all that is mounted below it, at another place.
 
     Raises:
         OSError: it cannot be mounted.
@@ -60,7 +60,7 @@ def mount_bind(source: str, target: str) -> None:
 
 
 def mount_overlay(target: str, upper: str, work: str) -> None:
-    """The host's root file system, below a writable layer.
+    """Mount the host's root file system, below a writable layer.
 
     Raises:
         OSError: it cannot be mounted.

@@ -39,7 +39,8 @@ class ContainerStreams:
         """Receivers that have paused."""
 
     def open_pipes(self, *, stdin: bool) -> ChildStreams:
-        """Pipes for standard output and error, and for input if ``stdin``; answers the ends that the container gets."""
+        """Open pipes for standard output and error, and for input if ``stdin``. Return the ends that the container
+        gets."""
         given = None
         if stdin:
             given, self._input = os.pipe2(os.O_CLOEXEC)
@@ -58,7 +59,7 @@ class ContainerStreams:
         return ChildStreams(theirs, theirs, theirs, terminal=True)
 
     def take_terminal(self, fd: int) -> None:
-        """The container has made a terminal; this is our end of it."""
+        """Note that the container has made a terminal; this is our end of it."""
         os.set_inheritable(fd, False)
         self._terminal = fd
         self._read_from(fd, "stdout")
@@ -89,7 +90,7 @@ class ContainerStreams:
             self._watch_outputs()
 
     def resume(self, who: Any) -> None:
-        """The listener has caught up, or is gone."""
+        """Note that the listener has caught up, or is gone."""
         if who in self._paused:
             self._paused.discard(who)
             self._watch_outputs()
@@ -218,7 +219,7 @@ class ContainerStreams:
                 fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def close(self) -> None:
-        """The container is gone: read nothing more."""
+        """Note that the container is gone: read nothing more."""
         for fd in tuple(self._outputs):
             self._close_output(fd)
         self._finish()
@@ -271,7 +272,7 @@ class LogFile:
         self._put(bytes(out))
 
     def finish(self, stream: str) -> None:
-        """The stream has ended: what waits is written as it is."""
+        """Note that the stream has ended: what waits is written as it is."""
         rest = self._rest.pop(stream, b"")
         if rest:
             self._put(f"{_timestamp(time.time_ns())} {stream} P ".encode() + rest + b"\n")

@@ -437,7 +437,8 @@ class ShimContainer:
             return "the container runtime gave no reason"
 
     def note_lost(self, now: float) -> None:
-        """Its shim is gone, and its exit code with it. Reason and code are those of a kubelet that misses one."""
+        """Note that its shim is gone, and its exit code with it. Reason and code are those of a kubelet that misses
+        one."""
         self.exit = {"code": 137, "signal": 0, "finished_at": now, "reason": "ContainerStatusUnknown", "message": _LOST}
 
     def save(self) -> None:

@@ -196,7 +196,7 @@ class BadIndexes(ValueError):
 
 
 def validate_limits_per_index(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec) -> None:
-    """Limits on the failures of single indexes, and on how many indexes may fail."""
+    """Validate limits on the failures of single indexes, and on how many indexes may fail."""
     most = spec.max_failed_indexes
     if spec.completion_mode in (None, "", "NonIndexed"):
         for name, value in (("backoffLimitPerIndex", spec.backoff_limit_per_index), ("maxFailedIndexes", most)):

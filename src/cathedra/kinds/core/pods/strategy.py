@@ -146,7 +146,7 @@ class EphemeralContainersStrategy(Strategy[core_v1.Pod]):
         return next_generation(_stored(new, old, spec), old)
 
     def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
-        """Those that are there stay as they are."""
+        """Require that those that are there stay as they are."""
         return validation.validate_ephemeral_containers_update(new, old, context.gates.release)
 
 
@@ -168,7 +168,7 @@ class ResizeStrategy(Strategy[core_v1.Pod]):
         return next_generation(_stored(new, old, spec), old)
 
     def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
-        """Only cpu and memory change, and the quality class does not."""
+        """Require that only cpu and memory change, and the quality class does not."""
         return validation.validate_resize(new, old, qos_class(new.spec), context.gates)
 
 
@@ -227,7 +227,7 @@ def pod_definition() -> ResourceDefinition[core_v1.Pod]:
 
 
 def qos_class(spec: core_v1.PodSpec) -> str:
-    """Guaranteed, Burstable or BestEffort, from cpu and memory of all containers."""
+    """Return Guaranteed, Burstable or BestEffort, from cpu and memory of all containers."""
     if spec.resources is not None:
         # Resources of the pod as a whole outrank those of its containers: its cgroup is made from them.
         return _class_of(spec.resources)

@@ -99,7 +99,7 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
         return replace(obj, spec=spec, status=_NO_STATUS)
 
     def validate_access(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
-        """Admin access, where its namespace does not allow it."""
+        """Refuse admin access where its namespace does not allow it."""
         return paths_of_release(validate_admin_access(obj.spec, context), context.gates)
 
     def selectors(self, obj: resource.ResourceClaim) -> Sequence[str]:
@@ -280,7 +280,7 @@ class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):
         return replace(obj, spec=replace(obj.spec, spec=spec))
 
     def validate_access(self, obj: resource.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
-        """Admin access, where its namespace does not allow it."""
+        """Refuse admin access where its namespace does not allow it."""
         return paths_of_release(validate_admin_access(obj.spec.spec, context), context.gates)
 
     def selectors(self, obj: resource.ResourceClaimTemplate) -> Sequence[str]:
@@ -342,7 +342,7 @@ _GATE: Final = "DRAResourceClaimGranularStatusAuthorization"
 
 
 def validate_status_access(errors: ErrorList, new: ResourceClaim, old: ResourceClaim, context: RequestContext) -> None:
-    """Each change of the status needs its own permission; without an authorizer in the context, none."""
+    """Require a permission for each change of the status; without an authorizer in the context, none."""
     access = context.access
     if access is None or not context.gates.get(_GATE, False):
         return

@@ -267,7 +267,7 @@ def _constraint(
 def validate_request_references(
     errors: ErrorList, path: FieldPath, references: Sequence[str], names: RequestNames, gates: FeatureGates
 ) -> None:
-    """References to requests, each at most once."""
+    """Validate references to requests, each at most once."""
 
     def reference(where: FieldPath, name: str) -> None:
         validate_request_reference(errors, where, name, names)
@@ -276,7 +276,7 @@ def validate_request_references(
 
 
 def validate_request_reference(errors: ErrorList, path: FieldPath, reference: str, names: RequestNames) -> None:
-    """A reference to a request, or to one of its alternatives as ``request/alternative``."""
+    """Validate a reference to a request, or to one of its alternatives as ``request/alternative``."""
     unknown = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
     parts = reference.split("/")
     if len(parts) > 2:
@@ -299,7 +299,8 @@ def validate_configuration(
     *,
     stored: bool,
 ) -> None:
-    """Parameters for a driver; 1.31 had no limit to their size, so what it may have stored counts as stored."""
+    """Validate parameters for a driver; 1.31 had no limit to their size, so what it may have stored counts as
+    stored."""
     if opaque is None:
         errors.required(path.child("opaque"))
         return

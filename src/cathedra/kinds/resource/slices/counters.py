@@ -25,7 +25,7 @@ MAX_COUNTERS_OF_SLICE: Final = 1024
 def validate_counter_sets(
     errors: ErrorList, path: FieldPath, sets: Sequence[resource.CounterSet], gates: FeatureGates
 ) -> None:
-    """The sets of a slice."""
+    """Validate the sets of a slice."""
     newer = gates.has(behaviours.COUNTER_LISTS_LIMITED)
     if newer and len(sets) > MAX_SETS:
         # The limit ends validation of the list: each of the sets could otherwise add 32 errors to the Status.

@@ -334,7 +334,7 @@ def _lists(attribute: resource.DeviceAttribute) -> tuple[tuple[Any, ...], ...]:
 def validate_attribute(
     errors: ErrorList, path: FieldPath, attribute: resource.DeviceAttribute, gates: FeatureGates
 ) -> None:
-    """An attribute: one value, of the form its type demands."""
+    """Validate an attribute: one value, of the form its type demands."""
     given = sum(value is not None for value in (attribute.int_, attribute.bool_, attribute.string, attribute.version))
     if attribute.string is not None and longer_than(attribute.string, MAX_VALUE):
         errors.too_long(path.child("string"), MAX_VALUE)
@@ -373,7 +373,7 @@ def is_node_resource(name: str) -> bool:
 
 
 def validate_mappings(errors: ErrorList, path: FieldPath, device: resource.Device) -> None:
-    """The form of release 1.36."""
+    """Validate the form of release 1.36."""
     for name, mapping in sorted(device.node_allocatable_resource_mappings.items()):
         where = path.key(name)
         if not is_node_resource(name):
@@ -393,7 +393,7 @@ def _capacity_key(errors: ErrorList, path: FieldPath, key: str, device: resource
 
 
 def validate_node_resources(errors: ErrorList, path: FieldPath, device: resource.Device) -> None:
-    """The form of release 1.37."""
+    """Validate the form of release 1.37."""
     for name, taken in sorted(device.node_allocatable_resources.items()):
         where = path.key(name)
         if not is_node_resource(name):

@@ -75,7 +75,7 @@ class PodReferences(msgspec.Struct, frozen=True):
 def validate_containers(
     errors: ErrorList, path: FieldPath, containers: Sequence[core_v1.Container], around: PodReferences
 ) -> None:
-    """A pod has at least one container, each with a name of its own."""
+    """Require that a pod has at least one container, each with a name of its own."""
     if not containers:
         errors.required(path)
         return
@@ -95,7 +95,7 @@ def validate_containers(
 
 
 def validate_init_containers(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec, around: PodReferences) -> None:
-    """Init containers share the names of the others; only those that keep running have probes."""
+    """Require that init containers share the names of the others; only those that keep running have probes."""
     seen = {container.name for container in spec.containers}
     for position, container in enumerate(spec.init_containers):
         where = path.index(position)
@@ -124,7 +124,7 @@ def validate_init_containers(errors: ErrorList, path: FieldPath, spec: core_v1.P
 def validate_ephemeral_containers(
     errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec, around: PodReferences
 ) -> None:
-    """Ephemeral containers have no resources, ports or probes: they must not matter to the pod."""
+    """Require that ephemeral containers have no resources, ports or probes: they must not matter to the pod."""
     others = {container.name for container in (*spec.containers, *spec.init_containers)}
     seen: set[str] = set()
     for position, container in enumerate(spec.ephemeral_containers):
@@ -312,7 +312,7 @@ _HEADER_TEXT: Final = (
 def validate_lifecycle(
     errors: ErrorList, path: FieldPath, lifecycle: core_v1.Lifecycle | None, grace: int | None
 ) -> None:
-    """One handler at each end; ``grace`` are the seconds that the pod has to end."""
+    """Require one handler at each end; ``grace`` are the seconds that the pod has to end."""
     if lifecycle is None:
         return
     for name, handler in (("postStart", lifecycle.post_start), ("preStop", lifecycle.pre_stop)):

@@ -140,7 +140,7 @@ def claim_names(spec: core_v1.PodSpec) -> frozenset[str]:
 
 
 def validate_pod_claims(errors: ErrorList, path: FieldPath, claims: Sequence[core_v1.PodResourceClaim]) -> None:
-    """Every entry has a name of its own and names one claim or one template."""
+    """Require that every entry has a name of its own and names one claim or one template."""
     seen: set[str] = set()
     for position, claim in enumerate(claims):
         where = path.index(position)
@@ -178,7 +178,7 @@ def _references(errors: ErrorList, path: FieldPath, claim: core_v1.PodResourceCl
 def validate_container_claims(
     errors: ErrorList, path: FieldPath, claims: Sequence[core_v1.ResourceClaim], known: Set[str]
 ) -> None:
-    """A container uses a claim as a whole or some of its requests, each once."""
+    """Require that a container uses a claim as a whole or some of its requests, each once."""
     used = _Used()
     for position, claim in enumerate(claims):
         where = path.index(position)
@@ -224,7 +224,8 @@ class _Used:
 
 
 def validate_mirror(errors: ErrorList, pod: core_v1.Pod) -> None:
-    """Pods that a node started from a file are on it, and have no claims: no scheduler could allocate them."""
+    """Require that pods that a node started from a file are on it, and have no claims: no scheduler could allocate
+    them."""
     if not pod.spec.node_name:
         where = FieldPath("metadata").child("annotations").key(MIRROR_ANNOTATION)
         text = "must set spec.nodeName if mirror pod annotation is set"

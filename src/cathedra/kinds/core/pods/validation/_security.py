@@ -28,7 +28,7 @@ _OF_NETWORK: Final = ("net.",)
 
 
 def validate_pod_security(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
-    """Users and groups that exist, sysctls of the pod's own namespaces, profiles that are named."""
+    """Require users and groups that exist, sysctls of the pod's own namespaces, profiles that are named."""
     context = spec.security_context
     if context is None:
         return
@@ -194,7 +194,7 @@ _CONTAINERS: Final = (
 
 
 def validate_system(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
-    """The system is one that there is, and nothing is set that it has not."""
+    """Require that the system is one that there is, and nothing is set that it has not."""
     if spec.os is None:
         return
     name = spec.os.name

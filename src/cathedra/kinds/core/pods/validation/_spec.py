@@ -233,7 +233,8 @@ NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::fff
 
 
 def validate_dns_config(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
-    """Few servers with addresses, search paths that are domains, options with names; policy None needs a server."""
+    """Require few servers with addresses, search paths that are domains, options with names; policy None needs a
+    server."""
     config = spec.dns_config
     if spec.dns_policy == "None":
         # The two errors above end validation of the field, as they do in Kubernetes.
@@ -299,7 +300,7 @@ _INCLUSION: Final = ("Honor", "Ignore")
 
 
 def validate_tolerations(errors: ErrorList, path: FieldPath, tolerations: Sequence[core_v1.Toleration]) -> None:
-    """Key, operator, value and effect agree with one another."""
+    """Require that key, operator, value and effect agree with one another."""
     for position, toleration in enumerate(tolerations):
         where = path.index(position)
         if toleration.key:
@@ -332,7 +333,7 @@ def _operator(errors: ErrorList, path: FieldPath, toleration: core_v1.Toleration
 
 
 def validate_gates(errors: ErrorList, path: FieldPath, gates: Sequence[core_v1.PodSchedulingGate]) -> None:
-    """Gates have names of their own."""
+    """Require that gates have names of their own."""
     seen: set[str] = set()
     for position, gate in enumerate(gates):
         where = path.index(position)
@@ -343,7 +344,7 @@ def validate_gates(errors: ErrorList, path: FieldPath, gates: Sequence[core_v1.P
 
 
 def validate_affinity(errors: ErrorList, path: FieldPath, affinity: core_v1.Affinity | None) -> None:
-    """Node selectors are well-formed, weights lie between 1 and 100."""
+    """Require that node selectors are well-formed, weights lie between 1 and 100."""
     if affinity is None:
         return
     node = affinity.node_affinity
@@ -390,7 +391,7 @@ def _topology(errors: ErrorList, path: FieldPath, term: core_v1.PodAffinityTerm)
 def validate_spread(
     errors: ErrorList, path: FieldPath, constraints: Sequence[core_v1.TopologySpreadConstraint]
 ) -> None:
-    """Skews are positive, every key and manner of a constraint occurs once."""
+    """Require that skews are positive, every key and manner of a constraint occurs once."""
     following = Counter((one.topology_key, one.when_unsatisfiable) for one in constraints)
     for position, constraint in enumerate(constraints):
         where = path.index(position)

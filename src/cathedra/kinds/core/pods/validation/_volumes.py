@@ -92,7 +92,7 @@ def _value(source: Any, name: str) -> Any:
 
 
 def validate_mounts(errors: ErrorList, path: FieldPath, container: core_v1.Container, volumes: Set[str]) -> None:
-    """Every mount is of a volume of the pod, at a place of its own."""
+    """Require that every mount is of a volume of the pod, at a place of its own."""
     places: set[str] = set()
     security = container.security_context
     privileged = security is not None and bool(security.privileged)
@@ -128,7 +128,7 @@ def validate_mounts(errors: ErrorList, path: FieldPath, container: core_v1.Conta
 def validate_devices(
     errors: ErrorList, path: FieldPath, container: core_v1.Container, volumes: Set[str], blocks: Set[str]
 ) -> None:
-    """Every device is a volume of the pod that can be a block device, at a place that no other one has."""
+    """Require that every device is a volume of the pod that can be a block device, at a place that no other one has."""
     names: set[str] = set()
     places: set[str] = set()
     mounted = {mount.name for mount in container.volume_mounts}
@@ -183,7 +183,7 @@ _RECURSIVE: Final = ("Disabled", "Enabled", "IfPossible")
 
 
 def validate_descending_path(errors: ErrorList, path: FieldPath, value: str) -> None:
-    """A relative path without a step up."""
+    """Validate a relative path without a step up."""
     if value.startswith("/"):
         errors.invalid(path, value, "must be a relative path")
     if ".." in value.split("/"):
@@ -243,7 +243,7 @@ _VERSIONS: Final = frozenset({"", "v1"})
 def validate_field_reference(
     errors: ErrorList, path: FieldPath, reference: core_v1.ObjectFieldSelector, allowed: tuple[str, ...]
 ) -> None:
-    """A field of the pod that may go there, or one annotation or label."""
+    """Validate a field of the pod that may go there, or one annotation or label."""
     where, name = path.child("fieldPath"), reference.field_path
     if not name:
         errors.required(where)
@@ -281,7 +281,7 @@ def _subscript(errors: ErrorList, path: FieldPath, name: str, field: str, key: s
 
 
 def validate_resource_reference(errors: ErrorList, path: FieldPath, reference: core_v1.ResourceFieldSelector) -> None:
-    """A limit or a request that containers have, in units that there are."""
+    """Validate a limit or a request that containers have, in units that there are."""
     _resource(errors, path.child("resource"), reference.resource)
     _divisor(errors, path.child("divisor"), reference.resource, reference.divisor)
 
@@ -289,7 +289,7 @@ def validate_resource_reference(errors: ErrorList, path: FieldPath, reference: c
 def validate_container_resource_reference(
     errors: ErrorList, path: FieldPath, reference: core_v1.ResourceFieldSelector
 ) -> None:
-    """The same outside of a container, which has to be named there."""
+    """Validate the same outside of a container, which has to be named there."""
     if reference.container_name:
         validate_resource_reference(errors, path, reference)
         return
