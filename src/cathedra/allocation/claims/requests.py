@@ -110,6 +110,8 @@ class ClaimPlan(msgspec.Struct, frozen=True, eq=False):
     constraints: tuple[Constraint, ...]
     obstacle: Obstacle | None = None
     """A problem of its constraints, which come after the requests."""
+    is_configured: bool = False
+    """True if the claim or a class that it may use has configuration for devices; most have none."""
 
 
 class RequestKey(msgspec.Struct, frozen=True, cache_hash=True):
@@ -182,7 +184,9 @@ class _Planner:
         requests = tuple(
             [self.request(index, number, request, where) for number, request in enumerate(devices.requests or ())]
         )
-        return ClaimPlan(claim, where, requests, tuple(self.constraints), obstacle)
+        options = [option for request in requests for option in request.options if isinstance(option, RequestOption)]
+        configured = bool(devices.config) or any(option.device_class.spec.config for option in options)
+        return ClaimPlan(claim, where, requests, tuple(self.constraints), obstacle, configured)
 
     def constraint(self, constraint: DeviceConstraint) -> Constraint | None:
         if constraint.match_attribute is not None:

@@ -47,11 +47,6 @@ def write_results(
     results = []
     for index, (claim, plan) in enumerate(zip(claims, plans, strict=True)):
         placements = solution.placements[index]
-        chosen: list[RequestOption] = []
-        for request, sub in zip(plan.requests, solution.chosen[index], strict=True):
-            option = request.options[sub]
-            assert isinstance(option, RequestOption)
-            chosen.append(option)
         results.append(
             AllocationResult(
                 devices=DeviceAllocationResult(
@@ -61,7 +56,7 @@ def write_results(
                             for one in placements
                         ]
                     ),
-                    config=tuple(_config(plan, chosen, features)) if _is_configured(plan, chosen) else (),
+                    config=tuple(_config(plan, solution.chosen[index], features)) if plan.is_configured else (),
                 ),
                 node_selector=_node_selector(claim, [devices[one.position] for one in placements], found.node_name),
             )
@@ -102,14 +97,11 @@ class _Entry(msgspec.Struct):
     requests: list[str] = msgspec.field(default_factory=list)
 
 
-def _is_configured(plan: ClaimPlan, chosen: list[RequestOption]) -> bool:
-    """Return True if the claim or a class has configuration; most have none."""
-    return bool(plan.claim.spec.devices.config or [one for one in chosen if one.device_class.spec.config])
-
-
-def _config(
-    plan: ClaimPlan, chosen: list[RequestOption], features: Features
-) -> Iterable[DeviceAllocationConfiguration]:
+def _config(plan: ClaimPlan, subs: Sequence[int], features: Features) -> Iterable[DeviceAllocationConfiguration]:
+    """Yield the configuration of the alternatives ``subs`` of the claim's requests."""
+    options = [request.options[sub] for request, sub in zip(plan.requests, subs, strict=True)]
+    # An obstacle is never chosen.
+    chosen = [option for option in options if isinstance(option, RequestOption)]
     entries: list[_Entry] = []
     of_class: dict[str, list[_Entry]] = {}
     for option in chosen:

@@ -306,41 +306,30 @@ class PoolState:
     __slots__ = ("available", "capacity", "groups", "key", "shared", "taken")
 
     def __init__(self, pool: PoolSupply, ledger: PoolLedger, *, shares: bool) -> None:
-        self.taken = 0
-        self.shared = 0
+        self.taken = self.shared = 0
         # Most pools have neither shared devices nor counters. They share an empty mapping: three dictionaries for each
         # pool of each node are felt by the garbage collector.
         self.capacity: Mapping[int, Mapping[str, int]] = _EMPTY
-        held = ledger.holdings
-        if held and len(pool.devices) <= _FEW_DEVICES and not (shares and ledger.has_shares):
-            # Fast path: as usual, every device is held as a whole.
-            self.taken = sum(map(pool.bits.get, held, _ZEROS))
-        elif held:
-            dedicated = 0
-            capacity: dict[int, dict[str, int]] = {}
-            # No loop over the devices that are free: there may be hundreds, and this is done for each allocation.
-            names = list(map(_name, pool.devices))
-            for position in compress(count(), map(held.__contains__, names)):
-                holdings = held[names[position]]
-                if len(holdings) == 1 and holdings[0].share_id is None:  # as nearly all
-                    dedicated |= 1 << position
-                else:
-                    self._enter(position, holdings, capacity, shares=shares)
-            self.taken |= dedicated
-            self.capacity = capacity or _EMPTY
         self.available: Mapping[tuple[str, str], int] = pool.counters or _EMPTY
         self.groups: Mapping[str, frozenset[str]] = _EMPTY
-        if pool.counters and held:
-            self.available, self.groups = _charged(pool, held)
         self.key: StateKey | None = None
-        if held:
-            self.key = StateKey(
-                self.taken,
-                self.shared,
-                self._capacity_key() if self.capacity else (),
-                tuple(self.available.values()) if self.available else (),
-                self._groups_key() if self.groups else (),
-            )
+        held = ledger.holdings
+        if not held:
+            return
+        if len(pool.devices) <= _FEW_DEVICES and not (shares and ledger.has_shares):
+            # Fast path: as usual, every device is held as a whole.
+            self.taken = sum(map(pool.bits.get, held, _ZEROS))
+        else:
+            self._take(pool, held, shares=shares)
+        if pool.counters:
+            self.available, self.groups = _charged(pool, held)
+        self.key = StateKey(
+            self.taken,
+            self.shared,
+            self._capacity_key() if self.capacity else (),
+            tuple(self.available.values()) if pool.counters else (),
+            self._groups_key() if self.groups else (),
+        )
 
     def without(self, devices: int) -> PoolState:
         """Return the state in which some devices are withheld, without consuming their counters."""
@@ -357,6 +346,20 @@ class PoolState:
 
     def _groups_key(self) -> tuple[Any, ...]:
         return tuple(sorted([(name, tuple(sorted(of))) for name, of in self.groups.items()]))
+
+    def _take(self, pool: PoolSupply, held: Mapping[str, tuple[Holding, ...]], *, shares: bool) -> None:
+        dedicated = 0
+        capacity: dict[int, dict[str, int]] = {}
+        # No loop over the devices that are free: there may be hundreds, and this is done for each allocation.
+        names = list(map(_name, pool.devices))
+        for position in compress(count(), map(held.__contains__, names)):
+            holdings = held[names[position]]
+            if len(holdings) == 1 and holdings[0].share_id is None:  # as nearly all
+                dedicated |= 1 << position
+            else:
+                self._enter(position, holdings, capacity, shares=shares)
+        self.taken |= dedicated
+        self.capacity = capacity or _EMPTY
 
     def _enter(
         self, position: int, holdings: Iterable[Any], capacity: dict[int, dict[str, int]], *, shares: bool
