@@ -231,8 +231,7 @@ class DynamicResources(
             # Amounts that devices take of a node are counted for each pod when it is tried, and not again.
             cycle.together = TOGETHER in state.group and self._node_allocatable is None and supposed is None
         for index, claim in enumerate(claims):
-            decided = None if cycle.group is None else self._decided_in_group(cycle.group, claim)
-            if decided is not None:
+            if cycle.group is not None and (decided := self._decided_in_group(cycle.group, claim)) is not None:
                 cycle.shared[claim.metadata.uid] = decided
             allocation = cycle.allocation(claim)
             if allocation is not None:

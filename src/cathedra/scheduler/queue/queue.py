@@ -331,9 +331,10 @@ class SchedulingQueue:
 
     def _enter(self, entry: QueuedPodInfo) -> bool:
         """Have the pod wait in an area that the caller chooses. Return True if it was unschedulable before."""
+        uid = entry.info.uid
         entry.area_version += 1
-        self._entries[entry.info.uid] = entry
-        return self._leave_unschedulable(entry)
+        self._entries[uid] = entry
+        return uid in self._unschedulable and self._leave_unschedulable(entry)
 
     def _leave_unschedulable(self, entry: QueuedPodInfo) -> bool:
         if self._unschedulable.pop(entry.info.uid, None) is None:

@@ -36,12 +36,15 @@ class IncrementalResult(ABC):
 
     def follow_up(self) -> None:
         """Forget what was found out about nodes that have changed since the last time."""
-        before, changes = self._mark, self._changes
-        mark = self._mark = None if changes is None else changes.last or changes.mark()
-        # Fast path for a cycle before which nothing has changed; it is called several times per pod.
-        if mark is before and mark is not None:
+        changes, before = self._changes, self._mark
+        if changes is None:
+            self._forget_all()
             return
-        changed = mark.since(before) if mark is not None and before is not None else None
+        mark = self._mark = changes.last or changes.mark()
+        # Fast path for a cycle before which nothing has changed; it is called several times per pod.
+        if mark is before:
+            return
+        changed = None if before is None else mark.since(before)
         # The changelog no longer has all entries since the last call, so every node may have changed.
         if changed is None:
             self._forget_all()
