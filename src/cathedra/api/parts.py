@@ -194,7 +194,7 @@ class _KindReaders:
         self._whole = self._new(kind)
 
     def read(self, body: bytes) -> Any:
-        """Decode an object."""
+        """Decode an object; equal texts of all objects become one."""
         if len(self._texts) > _TEXTS:
             self._texts.clear()
         return self._whole(body)

@@ -111,22 +111,9 @@ class SQLiteStorage:
             StorageError: it cannot be opened, is no database of ours, or is in use by another process.
         """
         self._loop = asyncio.get_running_loop()
+        last = self._last = self._locked()
         try:
-            private_directory(self._path.parent)
-            self._last = RevisionFile(self._path.with_name(f"{self._path.name}.revision"))
-            # All of them hold objects, secrets among them. Created with the default mask they would be readable by
-            # other users.
-            for suffix in ("", "-wal", "-shm", ".revision"):
-                private_file(self._path.with_name(self._path.name + suffix))
-        except StoreInUse as error:
-            raise StorageError(
-                f"{self._path} is in use by another process: stop it first, or use another data directory"
-            ) from error
-        except OSError as error:
-            self._let_go()
-            raise StorageError(f"{self._path} cannot be used: {error.strerror or error}") from error
-        try:
-            connection, revision = self._opened(self._last)
+            connection, revision = self._opened(last)
             # Before anything is served: damage that is found later would already have been answered to clients.
             check_pages(connection)
             content = read_log(connection, RECENT)
@@ -202,6 +189,30 @@ class SQLiteStorage:
         if batch:
             self._under_way += batch
             self._queue.put(batch)
+
+    def _locked(self) -> RevisionFile:
+        """Return the file of the last revision, whose lock keeps other processes out. All files are made private.
+
+        Raises:
+            StorageError: they cannot be used, or another process uses them.
+        """
+        last: RevisionFile | None = None
+        try:
+            private_directory(self._path.parent)
+            last = RevisionFile(self._path.with_name(f"{self._path.name}.revision"))
+            # All of them hold objects, secrets among them. Created with the default mask they would be readable by
+            # other users.
+            for suffix in ("", "-wal", "-shm", ".revision"):
+                private_file(self._path.with_name(self._path.name + suffix))
+        except StoreInUse as error:
+            raise StorageError(
+                f"{self._path} is in use by another process: stop it first, or use another data directory"
+            ) from error
+        except OSError as error:
+            if last is not None:
+                last.close()
+            raise StorageError(f"{self._path} cannot be used: {error.strerror or error}") from error
+        return last
 
     def _opened(self, last: RevisionFile) -> tuple[sqlite3.Connection, int]:
         """Return a connection, and the revision to continue from.

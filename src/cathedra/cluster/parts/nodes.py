@@ -199,6 +199,20 @@ class NodeEnvironment:
         )
 
 
+def _placement(config: NodeConfig, driver: str) -> DriverPlacement:
+    """Return the place of a driver on a node; on a simulated one it keeps its files in memory."""
+    simulated = config.root is None
+    root = config.root or Path("/")
+    return DriverPlacement(
+        node_name=config.name,
+        plugin_dir=root / "plugins" / driver,
+        registry_dir=None if simulated else root / "plugins_registry",
+        cdi_dir=root / "cdi",
+        files=MemoryFiles() if simulated else None,
+        boot_id="simulated" if simulated else None,
+    )
+
+
 class RunningNode:
     """A node with drivers in this process: `run` until cancelled."""
 
@@ -215,21 +229,9 @@ class RunningNode:
         clock, random = environment.clock, environment.random
         self.name = config.name
         simulated = config.root is None
-        root = config.root or Path("/")
         self.drivers = {
             driver.name: DriverRunner(
-                driver,
-                driver_client(driver.name),
-                DriverPlacement(
-                    node_name=config.name,
-                    plugin_dir=root / "plugins" / driver.name,
-                    registry_dir=None if simulated else root / "plugins_registry",
-                    cdi_dir=root / "cdi",
-                    files=MemoryFiles() if simulated else None,
-                    boot_id="simulated" if simulated else None,
-                ),
-                clock=clock,
-                random=random,
+                driver, driver_client(driver.name), _placement(config, driver.name), clock=clock, random=random
             )
             for driver in drivers
         }

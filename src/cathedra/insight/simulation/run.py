@@ -321,26 +321,12 @@ class _Run:
         gates = self.state.gates
         config = ServerConfig(release=gates.release, gates=gates, runtime_config=served_versions(self.state))
         server = await APIServer.open(config, clock=clock, random=random, store=StateStorage(self.state))
-        client = Client(StateTransport(server.transport(), self.state), clock=clock)
-        informers = SharedInformers(client, clock)
-        configuration = simulated_configuration(
-            volumes=self.state.is_known(PersistentVolumeClaim), joint=self._joint, text=self.plan.scheduler
-        )
-        scheduler = SimulatedScheduler(
-            client, informers, clock=clock, random=random, gates=gates, configuration=configuration
-        )
-        controllers = ControllerManager(
-            client,
-            clock=clock,
-            random=random,
-            gates=gates,
-            options=ControllerOptions(
-                informers=informers, controllers=[name for name in CONTROLLERS if name not in _IDLE]
-            ),
-        )
+        self.clock = clock
+        self.client = client = Client(StateTransport(server.transport(), self.state), clock=clock)
+        self.informers = informers = SharedInformers(client, clock)
+        scheduler, controllers = self._scheduler(random), self._controllers(random)
         nodes = SimulatedNodes(client, informers, clock)
         provisioners = SimulatedVolumes(client, informers, self.state)
-        self.clock, self.client, self.informers = clock, client, informers
         self._follow()
         began = clock.monotonic()
         try:
@@ -369,6 +355,24 @@ class _Run:
         return structs.replace(
             found, failures=failures, copies=tuple(copies), seconds=round(seconds, 3), notes=self._notes(after)
         )
+
+    def _scheduler(self, random: Random) -> SimulatedScheduler:
+        configuration = simulated_configuration(
+            volumes=self.state.is_known(PersistentVolumeClaim), joint=self._joint, text=self.plan.scheduler
+        )
+        return SimulatedScheduler(
+            self.client,
+            self.informers,
+            clock=self.clock,
+            random=random,
+            gates=self.state.gates,
+            configuration=configuration,
+        )
+
+    def _controllers(self, random: Random) -> ControllerManager:
+        names = [name for name in CONTROLLERS if name not in _IDLE]
+        options = ControllerOptions(informers=self.informers, controllers=names)
+        return ControllerManager(self.client, clock=self.clock, random=random, gates=self.state.gates, options=options)
 
     def _notes(self, after: ClusterState) -> tuple[Note, ...]:
         had_node = {pod.metadata.uid for pod in self.state.pods if pod.spec.node_name}

@@ -212,15 +212,7 @@ class Discovery:
         group_version = f"{group}/{version}" if group else version
         resources: list[dict[str, Any]] = []
         for definition, served in self._served(group, version):
-            entry: dict[str, Any] = {
-                "name": definition.plural,
-                "singularName": definition.singular,
-                "namespaced": definition.namespaced,
-                "kind": definition.kind,
-                "verbs": _verbs(definition, served),
-            }
-            if definition.short_names:
-                entry["shortNames"] = list(definition.short_names)
+            entry = _legacy_resource(definition, _verbs(definition, served))
             if definition.categories:
                 entry["categories"] = list(definition.categories)
             if "get" in definition.verbs:
@@ -235,22 +227,23 @@ class Discovery:
                     sub |= {"group": group_of_kind, "version": version_of_kind}
                 resources.append(sub | {"kind": kind, "verbs": list(route.verbs)})
         for virtual in self._virtual(group, version):
-            entry = {
-                "name": virtual.plural,
-                "singularName": virtual.singular,
-                "namespaced": virtual.namespaced,
-                "kind": virtual.kind,
-                "verbs": list(virtual.verbs),
-            }
-            if virtual.short_names:
-                entry["shortNames"] = list(virtual.short_names)
-            resources.append(entry)
+            resources.append(_legacy_resource(virtual, list(virtual.verbs)))
         resources.sort(key=lambda resource: str(resource["name"]))
-        return (
-            {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}
-            if (group)
-            else {"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}
-        )
+        api_version = {"apiVersion": "v1"} if group else {}
+        return {"kind": "APIResourceList", **api_version, "groupVersion": group_version, "resources": resources}
+
+
+def _legacy_resource(kind: AnyDefinition | VirtualResource, verbs: list[str]) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": verbs,
+    }
+    if kind.short_names:
+        entry["shortNames"] = list(kind.short_names)
+    return entry
 
 
 def _subresources(definition: AnyDefinition, version: VersionDefinition) -> list[Route]:
