@@ -21,7 +21,7 @@ from cathedra.api.decoding import KINDS_WITH_SCHEMAS, DecodeError, decode_values
 from cathedra.api.field import go_values, shortened_text
 from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.status import StatusError, bad_request, failure
-from cathedra.api.struct import KubeStruct, Time, from_dict, json_names, replace, scalars_of, to_dict
+from cathedra.api.struct import KubeStruct, from_dict, json_names, replace, scalars_of, to_dict
 from cathedra.apiserver.ownership.documents import View, added, changes, doubtful_fields, is_plain
 from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, Changes, FieldSet, tracked_part
 from cathedra.apiserver.ownership.managers import (
@@ -105,7 +105,7 @@ def _applied(
             return None
         return other(api_version, new)
 
-    write = ManagedWrite(manager, Time(now), ignored, changes_in, call.force)
+    write = ManagedWrite(manager, now, ignored, changes_in, call.force)
     entries = after_apply(held, write, fields, changes(view.value, merged, shape))
     kept = kept_fields(call, view, merged) if live is not None else frozenset()
     # Kubernetes merges maps, which have no order, and writes them sorted. So do opaque parts, which went through it.
@@ -130,7 +130,7 @@ def _held_before(call: Call, live: Any, old: Any, now: float) -> list[Held]:
     if held:
         return held
     before = Manager(BEFORE_FIRST_APPLY, UPDATE, call.api_version)
-    write = ManagedWrite(before, Time(now), ignored_fields(call), lambda _: None)
+    write = ManagedWrite(before, now, ignored_fields(call), lambda _: None)
     return held_fields(after_update((), write, changes_between(call.version, None, old)))
 
 
@@ -230,7 +230,7 @@ def _applied_by_pattern(call: Call, live: Any, content: dict[str, Any], now: flo
             return None
         new = merged[0] if type(live) is call.version.type else call.version.to_hub(merged[0])
         elsewhere = partial(changes_elsewhere, call, live, new, None)
-        write = ManagedWrite(manager, Time(now), ignored, elsewhere, call.force)
+        write = ManagedWrite(manager, now, ignored, elsewhere, call.force)
         return with_entries(new, after_apply(held, write, found.fields, (merged[1], NOTHING)))
     except (msgspec.ValidationError, ValueError):
         return None

@@ -63,7 +63,8 @@ class ManagedWrite(msgspec.Struct, frozen=True, gc=False):
     """A write that moves fields."""
 
     manager: Manager
-    now: Time
+    now: float
+    """Seconds since the epoch."""
     ignored: FieldSet
     """Fields that the write cannot change (a sub-resource's strategy resets them), so it does not own them."""
     changes_in: Callable[[str], Changes | None]
@@ -295,7 +296,7 @@ def _after_update_in_version(
             continue
         owned = fields if source is None else FilledTemplate(fields, sets[source].element)
         if position == WRITER:
-            after.append(_new_entry(write.manager, owned, write.now))
+            after.append(_new_entry(write.manager, owned, Time(write.now)))
         else:
             after.append(replace(held[position][0], fields_v1=owned.expect_reading()))
     return after
@@ -434,6 +435,6 @@ def after_apply(held: Sequence[Held], write: ManagedWrite, fields: FieldSet, cha
     if fields.children:
         # An apply that changes nothing keeps the time of the last one.
         last_time = last.time if last is not None else None
-        time = write.now if touched.children or removed.children else last_time
+        time = Time(write.now) if touched.children or removed.children else last_time
         after.insert(0, _new_entry(manager, fields, time))  # appliers come first
     return _in_order(after)

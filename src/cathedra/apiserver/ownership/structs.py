@@ -12,7 +12,7 @@ configurations are the exception, in Kubernetes as here: they are documents, and
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import chain, compress, count
 from operator import attrgetter, is_not, ne
 from typing import Any, Final
@@ -58,8 +58,6 @@ class Field:
     ``is_flat`` if it is a map whose values do.
     """
 
-    __slots__ = ("_is_map", "absent", "default", "element", "is_flat", "is_leaf", "of_parts", "shape")
-
     def __init__(self, element: str, shape: Shape, default: Any) -> None:
         self.element = element
         self.shape = shape
@@ -72,6 +70,11 @@ class Field:
         is_struct = type(shape) is StructShape and not self.is_leaf and not isinstance(default, KubeStruct)
         self.of_parts: type | None = shape.type if is_struct and type(shape) is StructShape else None
         """The type of the field's values, if they are structs that are compared field by field."""
+
+    @cached_property
+    def added(self) -> Added:
+        """The function that returns the fields at and below a value that was not there before, or is no longer."""
+        return added_below(self.shape)
 
     def omits(self, value: Any) -> bool:
         """Return True if the field is not stored with this value: the default, an empty map, or a written ``[]``."""
@@ -95,6 +98,8 @@ def fields_of(shape: StructShape) -> tuple[Field, ...]:
     )
 
 
+Added = Callable[[Any], FieldSet]
+"""Value → the fields at and below it, if it was not there before, or is no longer there."""
 Owned = Callable[[Any], FieldSet | None]
 """Value of a field → its paths at and below that field; None if it has none."""
 
@@ -183,9 +188,8 @@ def _present_in(shape: StructShape) -> PresentByMask:
 
 def _owned_of(field: Field) -> Owned | None:
     if field.may_omit:
-        added = added_below(field.shape)
-        return lambda value: None if field.omits(value) else added(value)
-    return None if field.is_leaf else added_below(field.shape)
+        return lambda value: None if field.omits(value) else field.added(value)
+    return None if field.is_leaf else field.added
 
 
 # --- changes ------------------------------------------------------------------------------------------------------
@@ -218,10 +222,10 @@ def _note_changes(
         return
     elif after is field.default or (not after and field.omits(after)):
         if before or not field.omits(before):
-            removed[field.element] = ONE_FIELD if field.is_leaf else added_below(field.shape)(before)
+            removed[field.element] = field.added(before)
         return
     elif before is field.default or (not before and field.omits(before)):
-        touched[field.element] = ONE_FIELD if field.is_leaf else added_below(field.shape)(after)
+        touched[field.element] = field.added(after)
         return
     else:
         was_set, was_removed = _changed_parts(before, after, field)
@@ -289,10 +293,6 @@ def _changes(old: Any, new: Any, shape: Shape) -> Changes:
         if element not in before:
             touched[element] = added_below(inner)(now)
     return changes_of(touched, removed)
-
-
-Added = Callable[[Any], FieldSet]
-"""Value → the fields at and below it, if it was not there before, or is no longer there."""
 
 
 @cache
@@ -536,7 +536,7 @@ def _owned_part(field: Field, without: Any) -> Owned:
     """Return what finds the fields that the creator owns of a field that is no leaf; ``without`` is its value in an
     object without anything."""
     if field.is_flat:  # its values are different in every object, and do not matter
-        return added_below(field.shape)
+        return field.added
     return partial(_part_of_shared if field.element == _SPEC else _part_by_json, field, without)
 
 

@@ -74,7 +74,7 @@ def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", othe
     manager = Manager(call.field_manager, UPDATE, call.version.api_version, call.subresource)
     # Nearly all managers write in one version, so the comparison in others is made only when it is needed.
     elsewhere = partial(changes_elsewhere, call, live, new, other)
-    write = ManagedWrite(manager, Time(now), ignored_fields(call), elsewhere)
+    write = ManagedWrite(manager, now, ignored_fields(call), elsewhere)
     try:
         changes = changes_between(call.version, live, new, body)
         return with_entries(new, after_update(held, write, changes))

@@ -107,16 +107,14 @@ def moved(
     taken = touched - paths(UNTRACKED)
     if taken:
         mine, _ = after.get(write.manager, (set(), None))
-        after[write.manager] = mine | taken, write.now
+        after[write.manager] = mine | taken, Time(write.now)
     return {manager: found for manager, found in after.items() if found[0]}
 
 
 def write_of(
     manager: Manager, now: int, changes: Changes, ignored: FieldSet = NOTHING, *, force: bool = False
 ) -> ManagedWrite:
-    return ManagedWrite(
-        manager, Time(now), ignored, lambda version: changes if version in {"v1", "v2"} else None, force
-    )
+    return ManagedWrite(manager, now, ignored, lambda version: changes if version in {"v1", "v2"} else None, force)
 
 
 @settings(max_examples=250)
