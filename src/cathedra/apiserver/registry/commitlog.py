@@ -86,7 +86,7 @@ class CommitLog:
         """
         entry, body = self._next(table, key, obj)
         # Checked before the revision is assigned, so that a refused write leaves no gap.
-        if len(body) > MAX_VALUE:
+        if entry.size > MAX_VALUE:
             check_size(body)
         self._assigned = entry.revision
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)

@@ -307,12 +307,13 @@ class Alike:
         """Append an event and wake the readers that have nothing else to take."""
         fresh = self.fresh
         fresh.append(seen)
+        number = len(fresh)
         self._bytes += seen.entry.size
-        if len(fresh) == 1:
+        if number == 1:
             for watcher in self.watchers:
                 if not watcher.queue:  # else its reader was woken when that began to fill
                     watcher.wake()
-        elif len(fresh) >= FRESH_LIMIT or self._bytes > QUEUE_BYTES:
+        elif number >= FRESH_LIMIT or self._bytes > QUEUE_BYTES:
             self.give_out()
 
     def give_out(self) -> None:

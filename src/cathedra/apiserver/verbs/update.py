@@ -179,8 +179,8 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
         await server.admission.validate(AdmissionAttributes(call, "UPDATE", new, old), called)
     # A write without a change gets no revision and no event, as in Kubernetes.
     unchanged = new == old
-    converts = call.definition.conversion is not None
-    written = await server.stored(call, new) if converts and not unchanged else new
+    conversion = call.definition.conversion
+    written = new if conversion is None or unchanged else await server.stored(call, new)
     # The update has removed the last finalizer: the object goes now.
     if new.metadata.deletion_timestamp is not None and vanishes(call, new):
         # Removed without writing the state without finalizer first, as in Kubernetes: watchers see one event.
@@ -193,7 +193,7 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     stored = await server.registry.put(table, entry.key, entry, written, dry_run=call.dry_run)
     if call.dry_run:
         return StoredObject(entry.key, new, entry.revision)
-    return await server.seen_one(call, stored) if converts else stored
+    return stored if conversion is None else await server.seen_one(call, stored)
 
 
 def _check_version(call: Call, wanted: ObjectMeta) -> None:
