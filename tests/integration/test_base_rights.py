@@ -189,9 +189,8 @@ def test_the_bases_rights_and_options_are_enough(stand: Stand) -> None:
     with stand.working() as names:
         stand.kubectl("wait", "pod/user", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
         assert "GPU_DEVICE" in stand.kubectl("logs", "user")
-        slices = ("get", "resourceslices", "-o", "name")
-        until(lambda: "surplus" not in stand.kubectl(*slices), "the surplus slice is left")
-        assert stand.kubectl(*slices)
+        stand.kubectl("wait", "resourceslice/surplus", "--for=delete", "--timeout=120s")
+        assert stand.kubectl("get", "resourceslices", "-o", "name")
         for name in names.values():
             assert "forbidden" not in stand.parts.log(name)
 
@@ -204,7 +203,7 @@ def test_the_failure_names_each_right_that_is_missing(stand: Stand, missing: tup
         with stand.working() as names:
             for part, verb, resource in missing:
                 seen = f'cannot {verb} resource "{resource}"'
-                until(lambda seen=seen, part=part: seen in stand.messages(names[part]), seen, seconds=60)
+                until(lambda seen=seen, part=part: seen in stand.messages(names[part]), seen, seconds=60, pause=0.5)
     finally:
         for file in FILES.values():
             stand.kubectl("apply", "-k", str(file.parent))

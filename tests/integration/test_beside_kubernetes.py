@@ -89,11 +89,12 @@ def fetched(port: int, path: str, token: str = "") -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def until(condition: Callable[[], object], what: str, seconds: float = 120) -> None:
+def until(condition: Callable[[], object], what: str, seconds: float = 120, pause: float = 0.1) -> None:
+    """Wait for a condition; ``pause``: seconds between two checks, longer where each starts a program."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what
-        time.sleep(0.1)
+        time.sleep(pause)
 
 
 def test_the_manifests_rights_and_options_are_enough(folder: Path) -> None:
