@@ -70,7 +70,7 @@ class Requester(Protocol):
 
     @property
     def name(self) -> str:
-        """The user name."""
+        """The name of the user."""
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class Requester(Protocol):
 
     @property
     def extra(self) -> Mapping[str, tuple[str, ...]]:
-        """Further attributes."""
+        """Further attributes of the user."""
 
 
 class RequestContext(msgspec.Struct, frozen=True, gc=False):

@@ -59,7 +59,7 @@ class SigningRequestStrategy(SpecStrategy[Request]):
 
     def prepare_create(self, obj: Request, context: RequestContext) -> Request:
         """Record the requester. A new request has no approval."""
-        # Outside of a request there is no requester. What the object says of one is never kept.
+        # Outside of a request there is no requester. Fields of one in the object are never kept.
         spec = replace(obj.spec, username="", uid="", groups=(), extra={})
         if (user := context.user) is not None:
             spec = replace(spec, username=user.name, uid=user.uid, groups=user.groups, extra=dict(user.extra))
