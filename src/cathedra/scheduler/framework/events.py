@@ -123,8 +123,7 @@ class EventRegistration(msgspec.Struct, frozen=True):
     resource: EventResource
     actions: Action
     hint: Hint | None = None
-    """None: every such change may help. It is not called for a change of a pod that the plugin's PreEnqueue keeps out:
-    that is called instead."""
+    """None: every such change may help."""
     affected: Affected | None = None
     """Return the UIDs of the pods for which the hint is called; None for every pod that the plugin refused."""
 

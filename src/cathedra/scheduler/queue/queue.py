@@ -365,9 +365,6 @@ class SchedulingQueue:
             for registration in self._registered.get((plugin, change.resource), ()):
                 if not registration.matches(change):
                     continue
-                # PreEnqueue, which is called next, tests what the hint would.
-                if entry.gated_by:
-                    return True
                 affected = _affected(registration, change)
                 if (affected is None or entry.info.uid in affected) and _hints(registration, entry, change):
                     return True

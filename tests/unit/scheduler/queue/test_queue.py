@@ -179,20 +179,18 @@ async def test_a_gated_pod_enters_when_its_gates_are_removed(t: Trial) -> None:
 
 
 @run_with(trial)
-async def test_pre_enqueue_decides_without_a_hint_for_a_gated_pod_that_changes(t: Trial) -> None:
-    hinted: list[str] = []
-
-    def hint(waiting: Pod, change: ClusterEvent) -> bool:
-        hinted.append(waiting.metadata.name)
-        return True
-
-    ungated = EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_GATES_ELIMINATED, hint)
-    queue = SchedulingQueue(t.clock, gate, {"Gates": (ungated,)})
+async def test_the_hint_of_a_gating_plugin_decides_whether_a_change_of_the_pod_is_tried(t: Trial) -> None:
     gated = pod("a", schedulingGates=[{"name": "g"}])
-    queue.add(gated)
-    queue.update(gated, replace(gated, spec=replace(gated.spec, scheduling_gates=())))
-    assert (await queue.pop()).info.name == "a"
-    assert hinted == []
+    for helps in (True, False):
+
+        def hint(waiting: Pod, change: ClusterEvent, helps: bool = helps) -> bool:
+            return helps
+
+        ungated = EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_GATES_ELIMINATED, hint)
+        queue = SchedulingQueue(t.clock, gate, {"Gates": (ungated,)})
+        queue.add(gated)
+        queue.update(gated, replace(gated, spec=replace(gated.spec, scheduling_gates=())))
+        assert queue.statistics()["active"] == helps
 
 
 @run_with(trial)
