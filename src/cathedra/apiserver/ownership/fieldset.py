@@ -20,7 +20,6 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.boundedcache import BoundedCache, cached_texts
-from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.struct import RawJSON
 from cathedra.remembering import remembered
 
@@ -37,7 +36,6 @@ __all__ = [
     "InvalidElement",
     "changes_of",
     "fields_at",
-    "known_sets",
     "tracked_part",
 ]
 
@@ -429,18 +427,6 @@ def _is_element(element: str) -> bool:
     return True
 
 
-def known_sets(entries: Iterable[ManagedFieldsEntry]) -> list[FieldSet] | None:
-    """Return the fields of entries; None if one is not cached, has no fields, or would be encoded otherwise."""
-    try:
-        bodies = [*map(_body, entries)]
-        found: list[Any] = [*map(_READ.get, bodies)]
-        return found if [*map(_own_body, found)] == bodies else None
-    except AttributeError:
-        return None
-
-
-_body: Final = attrgetter("fields_v1.data")
-_own_body: Final = attrgetter("_raw.data")
 _kept_template: Final = remembered("apiserver.ownership.fieldset.template", size=KNOWN)(_template)
 _ONE_UID: Final = re.compile(rb'"k:\{\\"uid\\":\\"([0-9a-f-]+)\\"\}"')
 _ENCODED_PLACEHOLDER: Final = b'"%b":' % PLACEHOLDER.encode()

@@ -24,7 +24,6 @@ from cathedra.apiserver.ownership.fieldset import (
     FieldSet,
     FilledTemplate,
     InvalidElement,
-    known_sets,
     tracked_part,
 )
 from cathedra.apiserver.ownership.typed import shown_element
@@ -32,6 +31,7 @@ from cathedra.remembering import remembered
 
 UPDATE: Final = "Update"
 APPLY: Final = "Apply"
+_OPERATIONS: Final = frozenset({UPDATE, APPLY})
 ANCIENT: Final = "ancient-changes"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 UPDATE_LIMIT: Final = 10
@@ -134,21 +134,13 @@ def _described(manager: Manager) -> str:
 
 def held_fields(entries: Entries) -> list[Held]:
     """Return entries with their fields, those of the same manager joined; none if one of them is invalid."""
-    # One invalid entry discards all (``DecodeManagedFields`` upstream): half of them would give fields to managers
-    # that share them with one that was left out.
-    if not _FORMS.issuperset(map(_form, entries)) or not all(map(_entry_version, entries)):
-        return []
-    known = known_sets(entries)
-    held = _read(entries) if known is None else [*zip(entries, known, strict=True)]
-    if len(held) > 1 and len({*map(_identity, entries)}) < len(entries):
-        return _joined(held)
-    return held
-
-
-def _read(entries: Entries) -> list[Held]:
     held: list[Held] = []
     for entry in entries:
         raw = entry.fields_v1
+        # One invalid entry discards all (``DecodeManagedFields`` upstream): half of them would give fields to managers
+        # that share them with one that was left out.
+        if entry.fields_type != "FieldsV1" or entry.operation not in _OPERATIONS or not entry.api_version:
+            return []
         if raw is None:
             continue
         fields = FieldSet.from_own_json(raw)
@@ -160,12 +152,11 @@ def _read(entries: Entries) -> list[Held]:
         if fields is None:
             return []
         held.append((replace(entry, fields_v1=fields.expect_reading()), fields))
+    if len(held) > 1 and len({*map(_identity, entries)}) < len(entries):
+        return _joined(held)
     return held
 
 
-_form: Final = attrgetter("fields_type", "operation")
-_FORMS: Final = frozenset({("FieldsV1", UPDATE), ("FieldsV1", APPLY)})
-_entry_version: Final = attrgetter("api_version")
 _identity: Final = attrgetter("manager", "operation", "api_version", "subresource")
 """The fields of an entry that are those of its `Manager`, in order."""
 _api_version: Final = itemgetter(2)
