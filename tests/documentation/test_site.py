@@ -21,7 +21,7 @@ from tools.handbook.staging import ROOT, stage
 from cathedra.cli.examples import EXAMPLES
 from cathedra.insight.linting.report import RULES
 from cathedra.releases.metrics import metrics
-from tests.browser.conftest import OpenPage, browser  # noqa: F401 - the fixture of a browser
+from tests.browser.conftest import OpenPage, browser, chromium  # noqa: F401 - the fixtures of a browser
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
 PAGES = [*DOCUMENTS, *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
@@ -158,6 +158,7 @@ def test_an_example_has_a_link_that_opens_it_in_the_page_without_a_server(
     assert link in (staged / page).read_text()
 
 
+@pytest.mark.asyncio(loop_scope="module")  # that of the browser
 async def test_pages_from_disk_fit_every_width_and_load_nothing_from_elsewhere(browser: Any, site: Path) -> None:  # noqa: F811
     for width, scheme in ((400, "light"), (800, "dark"), (1600, "light")):
         context = await browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
