@@ -37,10 +37,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the tests that the file of ``--passed`` lists."""
-    file = config.getoption("--passed")
-    if file is None or not Path(file).exists():
+    file = _passed_file(config)
+    if file is None or not file.exists():
         return
-    passed = set(Path(file).read_text(encoding="utf-8").splitlines())
+    passed = set(file.read_text(encoding="utf-8").splitlines())
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
     items[:] = [item for item in items if item.nodeid not in passed]
 
@@ -49,11 +49,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Append a test that passes to the file of ``--passed``: a line is one write, also with several processes."""
     report = yield
-    file = item.config.getoption("--passed")
+    file = _passed_file(item.config)
     if file is not None and report.when == "call" and report.passed:
-        with Path(file).open("a", encoding="utf-8") as lines:
+        with file.open("a", encoding="utf-8") as lines:
             lines.write(f"{item.nodeid}\n")
     return report
+
+
+def _passed_file(config: pytest.Config) -> Path | None:
+    file = config.getoption("--passed")
+    # Not relative to the working directory, which a test may have changed when its report is made.
+    return None if file is None else config.invocation_params.dir / file
 
 
 def pytest_collection_finish() -> None:

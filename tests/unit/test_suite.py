@@ -100,6 +100,7 @@ def test_what_has_passed_in_a_first_run_is_left_out_of_the_second(tmp_path: Path
         "@pytest.mark.parametrize('way', ['a b', 'c'])\n"
         "def test_passes(way): pass\n"
         "def test_needs_a_program(): 'program' in os.environ or pytest.skip('it is missing')\n"
+        "def test_works_elsewhere(tmp_path, monkeypatch): monkeypatch.chdir(tmp_path)\n"
     )
 
     def run(**environment: str) -> str:
@@ -109,8 +110,8 @@ def test_what_has_passed_in_a_first_run_is_left_out_of_the_second(tmp_path: Path
         )
         return done.stdout.splitlines()[-1]
 
-    assert run().startswith("2 passed, 1 skipped in ")
-    assert run(program="1").startswith("1 passed, 2 deselected in ")
+    assert run().startswith("3 passed, 1 skipped in ")
+    assert run(program="1").startswith("1 passed, 3 deselected in ")
 
 
 def test_every_test_is_in_one_part_of_the_default_phases() -> None:
