@@ -26,7 +26,7 @@ from typing import Any, Final
 import grpc.aio
 
 from cathedra._proto import etcd_pb2 as pb
-from cathedra.apiserver.storage.etcd.connection import EtcdAddress, EtcdConnection
+from cathedra.apiserver.storage.etcd.connection import READ_SECONDS, EtcdAddress, EtcdConnection
 from cathedra.apiserver.storage.etcd.groupcommit import CREATED, GroupCommit, put, transaction
 from cathedra.apiserver.storage.protocol import (
     HistoryLost,
@@ -172,7 +172,8 @@ class EtcdStorage:
             try:
                 # From the revision after the last one that was yielded: a gap would be a change that no watcher of this
                 # server sees.
-                await stream.write(self._watch_request(self._followed + 1))
+                async with asyncio.timeout(READ_SECONDS):
+                    await stream.write(self._watch_request(self._followed + 1))
                 async for answer in stream:
                     self._messages += 1
                     pause = _FIRST_PAUSE
@@ -183,6 +184,10 @@ class EtcdStorage:
                         break
             except grpc.aio.AioRpcError as error:
                 self._connection.leave(endpoint, f"the watch ended: {error.details()}")
+            except TimeoutError:
+                # If `_left` cancels a call whose metadata was not sent yet, grpc.aio never ends the first write.
+                if self._watch is not None:
+                    self._connection.leave(endpoint, f"no watch could be begun in {READ_SECONDS:g} s")
             except asyncio.CancelledError:
                 # `_left` cancels the call alone, and the watch is made anew. All else cancels this task.
                 task = asyncio.current_task()

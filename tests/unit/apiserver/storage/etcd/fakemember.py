@@ -22,6 +22,8 @@ class Cluster:
         self.hanging: set[str] = set()
         self.silent: set[str] = set()
         """Members whose watches are silent, while they answer calls."""
+        self.connecting: set[str] = set()
+        """Members to which no metadata of a watch is sent yet, while calls are answered."""
         self.refuse: Callable[[Any], Exception | None] = lambda _: None
         self._member_id = member_id
         self._watches: list[_Watch] = []
@@ -129,6 +131,8 @@ class _Watch:
         self._reader: asyncio.Task[Any] | None = None
 
     async def write(self, request: Any) -> None:
+        if self._member.endpoint in self._cluster.connecting:
+            await asyncio.Event().wait()  # as grpc.aio, also if the call is cancelled meanwhile
         self.send(pb.WatchResponse(header=self._cluster.header(), created=True))
         start = request.create_request.start_revision
         past = [event for event in self._cluster.events if event.kv.mod_revision >= start]

@@ -122,3 +122,31 @@ async def test_a_watch_is_left_alone_while_nothing_is_missing() -> None:
         await asyncio.sleep(600)
         assert store._watched == "m0:1"
         assert len(cluster._watches) == 1
+
+
+@run_with(virtual)
+async def test_a_watch_that_is_left_before_its_first_write_is_sent_is_made_anew() -> None:
+    cluster = Cluster("m0:1")
+    async with following(cluster) as (store, seen):
+        cluster.connecting.add("m0:1")
+        store._connection.leave("m0:1", "the connection was reset")
+        await asyncio.sleep(0.2)
+        store._connection.leave("m0:1", "the connection was reset again")
+        cluster.connecting.clear()
+        made = await store.write("pods/a/b", b"1", expected=0)
+        await asyncio.sleep(2.5)
+        assert seen["pods/a/b"] == made
+        assert store.problem == ""
+
+
+@run_with(virtual)
+async def test_a_member_at_which_no_watch_begins_is_left() -> None:
+    cluster = Cluster(*ENDPOINTS)
+    async with following(cluster) as (store, seen):
+        cluster.connecting.add("m1:1")
+        store._connection.leave("m0:1", "the connection was reset")
+        await asyncio.sleep(2.5)
+        made = await store.write("pods/a/b", b"1", expected=0)
+        await asyncio.sleep(0.5)
+        assert store._watched == "m2:1"
+        assert seen["pods/a/b"] == made
