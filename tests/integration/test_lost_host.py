@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tools.hosts.__main__ import HOSTS, clients, inflict
 from tools.hosts.client import STEADY, WRITERS
-from tools.hosts.cluster import running
+from tools.hosts.cluster import Program, running
 from tools.hosts.history import SHARED, Allocation, Call, EndState, Entry, PodRun, Snapshot, problems, read_history
-from tools.hosts.network import NetworkUnavailable, network_of
+from tools.hosts.network import Host, NetworkUnavailable, network_of
 
 from tests.requirements import program, root
 
@@ -53,6 +56,33 @@ def test_clients_and_pods_go_on_when_a_host_of_three_is_lost() -> None:
                 assert list(problems(read_history(history), steady=STEADY)) == []
         except NetworkUnavailable as error:
             pytest.skip(f"network namespaces cannot be made here: {error}")
+
+
+class _Ended:
+    """A process that has ended."""
+
+    def poll(self) -> int:
+        return 0
+
+
+def test_a_program_that_is_being_started_is_not_started_again_beside_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program("p", Host("h", "h", "127.0.0.1"), ["p"], tmp_path / "p.log", _Ended())  # type: ignore[arg-type]
+    supervising = threading.Thread(target=program.start_again)
+    begun: list[object] = []
+
+    def start(*_: object, **__: object) -> object:
+        begun.append(_)
+        if not supervising.ident:
+            supervising.start()
+            supervising.join(0.2)
+        return SimpleNamespace(poll=lambda: None)
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    program.start()
+    supervising.join()
+    assert len(begun) == 1
 
 
 def call(kind: str, value: int, outcome: str = "ok", began: float = 0.0, key: str = SHARED) -> Call:

@@ -48,9 +48,21 @@ class Program:
     process: subprocess.Popen[bytes] | None = None
     wanted: bool = False
     starts: int = 0
+    _starting: threading.Lock = field(default_factory=threading.Lock)
+    """Held during a start: the supervisor would take the process before it for one that has ended by itself."""
 
     def start(self) -> None:
         """Start it."""
+        with self._starting:
+            self._start()
+
+    def start_again(self) -> None:
+        """Start it if it has ended by itself."""
+        with self._starting:
+            if self.wanted and self.process is not None and self.process.poll() is not None:
+                self._start()
+
+    def _start(self) -> None:
         self.wanted = True
         self.starts += 1
         with self.log.open("ab") as log:
@@ -153,8 +165,7 @@ class HostCluster:
         """Start programs again that have ended by themselves, until ``stopped``."""
         while not stopped.wait(_RESTART_SECONDS):
             for program in tuple(self.programs):
-                if program.wanted and program.process is not None and program.process.poll() is not None:
-                    program.start()
+                program.start_again()
 
     def end(self) -> None:
         """End all programs."""
