@@ -42,6 +42,7 @@ _PACKAGES = {
     "gcc": "apt-get install gcc",
     "node": "apt-get install nodejs npm",
     "runc": "apt-get install runc",
+    "valgrind": "apt-get install valgrind",
     "zsh": "apt-get install zsh",
 }
 

@@ -28,7 +28,7 @@ from cathedra.client.resources import (
 )
 from cathedra.client.transport import EventType, PatchType
 
-__all__ = ["Bound", "clear", "furnish", "run"]
+__all__ = ["Bound", "clear", "create_pods", "furnish", "replace_bound", "run"]
 
 Item = TypeVar("Item")
 
@@ -116,14 +116,15 @@ async def _each(items: Iterable[Item], create: Callable[[Item], Awaitable[object
     await asyncio.gather(*(work() for _ in range(CREATORS)))
 
 
-async def _create_pods(client: Client, workload: Workload) -> None:
+async def create_pods(client: Client, workload: Workload, indexes: Iterable[int]) -> None:
+    """Create the pods with these numbers, some at a time."""
     pods = client.resource(PODS, NAMESPACE)
-    await _each(range(workload.pods), lambda index: pods.create(objects.pod(workload, index)))
+    await _each(indexes, lambda index: pods.create(objects.pod(workload, index)))
 
 
 async def _burst(client: Client, workload: Workload, bound: Bound) -> int:
     before = bound.total
-    await _create_pods(client, workload)
+    await create_pods(client, workload, range(workload.pods))
     while bound.total - before < workload.pods:
         await bound.names()
     return workload.pods
@@ -131,21 +132,32 @@ async def _burst(client: Client, workload: Workload, bound: Bound) -> int:
 
 async def _steady(client: Client, workload: Workload, bound: Bound) -> int:
     """Keep a number of pods waiting: for every bound pod, which is deleted, another one is created."""
-    pods = client.resource(PODS, NAMESPACE)
-    await _create_pods(client, workload)
+    await create_pods(client, workload, range(workload.pods))
     ends = time.monotonic() + workload.seconds
-    index = workload.pods
+    await replace_bound(client, workload, bound, workload.pods, lambda done: time.monotonic() < ends)
+    return bound.total
+
+
+async def replace_bound(
+    client: Client, workload: Workload, bound: Bound, index: int, goes_on: Callable[[int], bool]
+) -> int:
+    """Delete each pod that is bound and create another one, numbered from ``index``, as long as ``goes_on``.
+
+    ``goes_on`` gets the number of pods that were replaced. Returns the number of the next pod.
+    """
+    pods = client.resource(PODS, NAMESPACE)
+    first = index
 
     async def turn_over(name: str, number: int) -> None:
         await pods.delete(name, grace_period_seconds=0)
         await pods.create(objects.pod(workload, number))
 
     async with asyncio.TaskGroup() as group:
-        while time.monotonic() < ends:
+        while goes_on(index - first):
             for name in await bound.names():
                 group.create_task(turn_over(name, index))
                 index += 1
-    return bound.total
+    return index
 
 
 async def _make_node(client: Client, name: str) -> None:
