@@ -138,7 +138,8 @@ class NodeValues(IncrementalResult, Generic[V]):
         values, count = self._values, len(self._nodes)
         for place in places:
             values[place] = values[place + count] = self._value(self._nodes[place])
-        self._unknown.difference_update(places)
+        # A new set: one that was large stays as slow to read as it was.
+        self._unknown = self._unknown.difference(places)
 
     def _forget(self, nodes: Set[NodeInfo]) -> None:
         for node in nodes:
