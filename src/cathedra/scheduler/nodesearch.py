@@ -7,8 +7,7 @@ one begins where this one ended, so that all nodes are used (docs/spec/schedulin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from itertools import compress, islice, repeat
-from operator import attrgetter, eq
+from operator import attrgetter
 from random import Random
 from typing import Final, NamedTuple
 
@@ -78,8 +77,17 @@ class NodeSearch:
         chosen = self._random.choice(range(number))
         if number == len(totals):
             return chosen
-        # Without a step of Python for each node.
-        return next(islice(compress(range(len(totals)), map(eq, totals, repeat(best))), chosen, None))
+        # Bisected, because counting takes no step of Python for each node.
+        place, end = 0, len(totals)
+        while end - place > 1:
+            middle = (place + end) // 2
+            before = totals[place:middle].count(best)
+            if chosen < before:
+                end = middle
+            else:
+                chosen -= before
+                place = middle
+        return place
 
     def _feasible(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, excluded: frozenset[str]
