@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence, Set
-from operator import attrgetter
 from typing import Final, ParamSpec, TypeVar
 
 import msgspec
@@ -68,9 +67,6 @@ class FilterCall(msgspec.Struct, frozen=True, gc=False):
     refused: Mapping[NodeInfo, Status] = _UNREFUSED
 
 
-_plugin_name: Final[Callable[[FilterCall], str]] = attrgetter("plugin.name")
-
-
 class Profile:
     """An ordered set of plugins under one scheduler name."""
 
@@ -91,7 +87,9 @@ class Profile:
         self._pre_enqueue = self._at("preEnqueue", (p for p in self.plugins if isinstance(p, PreEnqueuePlugin)))
         self._pre_filter = self._at("preFilter", (p for p in self.plugins if isinstance(p, PreFilterPlugin)))
         self._pre_filter_names = tuple(plugin.name for plugin in self._pre_filter)
+        self._named_pre_filters = tuple(zip(self._pre_filter_names, self._pre_filter, strict=True))
         self._filter = self._at("filter", (p for p in self.plugins if isinstance(p, FilterPlugin)))
+        self._named_filters = [(plugin.name, plugin) for plugin in self._filter]
         self._refusing_all = [one for one in self._filter if type(one).refuses_all is not FilterPlugin.refuses_all]
         self._post_filter = self._at("postFilter", (p for p in self.plugins if isinstance(p, PostFilterPlugin)))
         self._score = self._at("score", (p for p in self.plugins if isinstance(p, ScorePlugin)))
@@ -185,45 +183,44 @@ class Profile:
         """The nodes that can be meant at all, or the refusal that ends the cycle."""
         if self._observer is not None:
             state.measured = self._observer.sampled("cycle")
-        state.plugins = taking_part = self._searching.for_pod(pod)
-        # Plugins that are known to skip are called as well if they are measured.
-        plugins = tuple(enumerate(self._pre_filter, start=1)) if state.measured else taking_part.pre_filters
-        state.skipped_filters.update(taking_part.skipped)
-        asked, answer = self._pre_filtered(plugins, state, pod, snapshot)
+        state.skipped_filters = self._searching.skipped(pod)
+        asked, answer = self._pre_filtered(state, pod, snapshot)
         if self._observer is not None:
             self._observer.evaluated(self._pre_filter_names[:asked], "PreFilter", self.name)
         return answer
 
-    def _pre_filtered(
-        self, plugins: Sequence[tuple[int, PreFilterPlugin]], state: CycleState, pod: PodInfo, snapshot: Snapshot
-    ) -> tuple[int, Status | Scope]:
-        """Return the number of plugins that were called, and their common result."""
+    def _pre_filtered(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> tuple[int, Status | Scope]:
+        """Return the number of plugins that were called or skip the pod, and their common result."""
         nodes: frozenset[str] | None = None
         narrowed_by: list[str] = []
-        for asked, plugin in plugins:
+        skipped = state.skipped_filters
+        for asked, (name, plugin) in enumerate(self._named_pre_filters, start=1):
+            # Plugins that are known to skip are called as well if they are measured.
+            if name in skipped and not state.measured:
+                continue
             ask = self._measured(plugin, "PreFilter", plugin.pre_filter) if state.measured else plugin.pre_filter
             answer = ask(state, pod, snapshot)
             if answer is None:
                 continue
             if isinstance(answer, Narrowed):
-                narrowed_by.append(plugin.name)
+                narrowed_by.append(name)
                 # Each plugin only narrows: a node must be among those of all of them.
                 nodes = answer.nodes if nodes is None else nodes & answer.nodes
                 if not nodes:
-                    return asked, _nothing_left(narrowed_by).of(plugin.name)
+                    return asked, _nothing_left(narrowed_by).of(name)
             elif answer.code is _SKIP:
-                state.skipped_filters.add(plugin.name)
+                skipped.add(name)
             elif answer.rejected:
-                return asked, answer.of(plugin.name)
+                return asked, answer.of(name)
             else:
-                broken = error(f'running PreFilter plugin "{plugin.name}": {answer.message}')
-                return asked, broken.of(plugin.name)
+                broken = error(f'running PreFilter plugin "{name}": {answer.message}')
+                return asked, broken.of(name)
         return len(self._pre_filter), ALL_NODES if nodes is None else Scope(nodes, tuple(narrowed_by))
 
     def filters(self, state: CycleState) -> Sequence[FilterCall]:
         """Return the filters that take part in this cycle."""
         skipped = state.skipped_filters
-        return [FilterCall(plugin) for plugin in self._filter if plugin.name not in skipped]
+        return [FilterCall(plugin) for name, plugin in self._named_filters if name not in skipped]
 
     def refuses_all(self, state: CycleState, pod: PodInfo) -> bool:
         """Return True if it is known without a computation that some filter refuses every node of the snapshot."""
@@ -236,16 +233,18 @@ class Profile:
         """Return the filters, each with the results that it can compute for ``nodes`` of the snapshot at once."""
         skipped = state.skipped_filters
         began = self._now() if state.measured else 0.0
-        taking_part = state.plugins or self._searching.for_pod(pod)
-        passing = _meeting(taking_part.predicate, state.snapshot, nodes)
+        predicates = state.predicates
+        if predicates is None:
+            predicates = state.predicates = self._searching.predicates(pod)
+        passing = _meeting(predicates.all, state.snapshot, nodes)
         if passing is not None and state.measured:
-            self._ran_together(taking_part.predicates, "Filter", began)
+            self._ran_together(predicates.of_plugins, "Filter", began)
         # If the common predicate holds for all these nodes, none of its plugins can refuse one.
-        predicates = {} if passing is None else taking_part.predicates
+        met = {} if passing is None else predicates.of_plugins
         return [
-            FilterCall(plugin, passing or _NONE) if plugin in predicates else self._batch(plugin, state, pod, nodes)
-            for plugin in taking_part.filters
-            if plugin.name not in skipped
+            FilterCall(plugin, passing or _NONE) if plugin in met else self._batch(plugin, state, pod, nodes)
+            for name, plugin in self._named_filters
+            if name not in skipped
         ]
 
     def _batch(self, plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> FilterCall:
@@ -256,7 +255,7 @@ class Profile:
     def count_batch(self, filters: Sequence[FilterCall], nodes: int) -> None:
         """Count ``nodes`` evaluations of each of ``filters``, whose results were computed in a batch."""
         if nodes and self._observer is not None:
-            self._observer.evaluated(tuple(map(_plugin_name, filters)), "Filter", self.name, nodes)
+            self._observer.evaluated(tuple([call.plugin.name for call in filters]), "Filter", self.name, nodes)
 
     def filter(self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Return the first refusal of ``node``; an error gets kube-scheduler's words."""
@@ -328,17 +327,17 @@ class Profile:
     ) -> tuple[Sequence[ScorePlugin], list[int] | None]:
         """Return the plugins that must be called, and the total score of those that score each node by itself."""
         began = self._now() if state.measured else 0.0
-        taking_part = state.plugins or self._searching.for_pod(pod)
+        scoring = self._searching.scores(pod)
         # If every node scores zero for a plugin, adding the zeros changes no order, and the plugin need not be called.
         zero = self._zero_where is not None and state.snapshot.all_are(
             self._zero_where.key, self._zero_where.holds, nodes
         )
-        asked = taking_part.unconditional if zero else taking_part.scores
-        if taking_part.total is None:
+        asked = scoring.unconditional if zero else scoring.called
+        if scoring.total is None:
             return asked, None
-        totals = state.snapshot.values_of(taking_part.total.key, taking_part.total.of, nodes)
+        totals = state.snapshot.values_of(scoring.total.key, scoring.total.of, nodes)
         if state.measured:
-            self._ran_together(taking_part.parts, "Score", began)
+            self._ran_together(scoring.parts, "Score", began)
         return asked, totals
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:

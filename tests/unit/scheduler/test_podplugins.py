@@ -63,7 +63,7 @@ def predicate_of(info: PodInfo) -> NodePredicate:
     scores = [one for one in PLUGINS if isinstance(one, ScorePlugin)]
     pre_filters = [one for one in PLUGINS if isinstance(one, PreFilterPlugin)]
     plugins = ProfilePlugins(pre_filters, filters, scores, {one.name: one.weight for one in scores})
-    found = plugins.for_pod(info).predicate
+    found = plugins.predicates(info).all
     assert found is not None
     return found
 

@@ -40,7 +40,7 @@ from cathedra.scheduler.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from cathedra.scheduler.narrowing import Narrowing
-    from cathedra.scheduler.podplugins import PodPlugins
+    from cathedra.scheduler.podplugins import PodPredicates
 
 MAX_SCORE = 100
 
@@ -76,7 +76,7 @@ class CycleState:
         "group",
         "measured",
         "narrowing",
-        "plugins",
+        "predicates",
         "skipped_filters",
         "snapshot",
         "supposed",
@@ -104,8 +104,8 @@ class CycleState:
         """Demands on devices beyond those of the pod's claims; None for the claims as they are."""
         self.measured = False
         """True if the duration of every plugin is measured in this cycle, filters on every node."""
-        self.plugins: PodPlugins | None = None
-        """The profile's plugins that take part for the pod."""
+        self.predicates: PodPredicates | None = None
+        """The predicates of the profile's filters for the pod, once they are known."""
         self.skipped_filters: set[str] = set()
         self.taken: dict[str, tuple[NodeAllocatableResourceClaimStatus, ...]] = {}
         """Node → what the pod's devices would take of its own resources: the pod is counted with it there."""

@@ -79,6 +79,8 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
     def predicate(self, pod: PodInfo) -> NodePredicate:
         """Return the predicate: nodes with room for one more pod and for its requests pass."""
         wanted = tuple(pod.requests.items())
+        if not pod.qualified:
+            return _room(wanted)
         # A node without the resource passes here, because DynamicResources may provide devices for it.
         backed = tuple([name for name in pod.qualified if self._backed_by_devices(name)])
         if not backed:
