@@ -174,14 +174,14 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
 
         Fields that this field manager applied before and that are missing now are removed.
         """
-        gvk = GroupVersionKind(self.ref.group, self.ref.version, self.ref.kind)
+        ref = self.ref
         # The server requires the name in an applied body, and it must be that of the URL.
         metadata = {**fields.get("metadata", {}), "name": name}
         if self.namespace:
             metadata["namespace"] = self.namespace
-        body = {**fields, "apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": metadata}
+        body = {**fields, "apiVersion": ref.api_version, "kind": ref.kind, "metadata": metadata}
         return self.transport.call(
-            APICall("patch", self.ref, self.namespace, name, subresource, body, PatchType.APPLY, self.applying)
+            APICall("patch", ref, self.namespace, name, subresource, body, PatchType.APPLY, self.applying)
         )
 
     def delete(

@@ -37,6 +37,11 @@ class ResourceRef(msgspec.Struct, Generic[T_co], frozen=True):
     namespaced: bool
     type: type[T_co]
 
+    @property
+    def api_version(self) -> str:
+        """``group/version``, or ``version`` alone for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
     def __hash__(self) -> int:
         # Hashed several times per request; three names suffice to distinguish references.
         return hash((self.resource, self.group, self.version))

@@ -36,10 +36,7 @@ def driver_manifest(driver: str, target: str, *, image: str, namespace: str) -> 
 
     The image has the module in its working directory and ``cathedra`` on its path.
     """
-    documents = [
-        _plain(f"{ref.group}/{ref.version}" if ref.group else ref.version, ref.kind, obj)
-        for ref, obj in driver_objects(driver, namespace)
-    ]
+    documents = [_plain(ref.api_version, ref.kind, obj) for ref, obj in driver_objects(driver, namespace)]
     documents += [_plain("resource.k8s.io/v1", "DeviceClass", _device_class(driver))]
     documents += [_plain("apps/v1", "DaemonSet", _daemon_set(driver, target, image, namespace))]
     space = _plain("v1", "Namespace", core_v1.Namespace(metadata=ObjectMeta(name=namespace)))
@@ -48,10 +45,7 @@ def driver_manifest(driver: str, target: str, *, image: str, namespace: str) -> 
 
 def fabric_manifest(driver: str, target: str, *, image: str, namespace: str) -> bytes:
     """Return the same, and the controller of the fabric: two instances, of which one leads."""
-    documents = [
-        _plain(f"{ref.group}/{ref.version}" if ref.group else ref.version, ref.kind, obj)
-        for ref, obj in fabric_objects(driver, namespace)
-    ]
+    documents = [_plain(ref.api_version, ref.kind, obj) for ref, obj in fabric_objects(driver, namespace)]
     documents += [_plain("apps/v1", "Deployment", _deployment(driver, target, image, namespace))]
     nodes = driver_manifest(driver, target, image=image, namespace=namespace)
     return b"---\n".join((nodes, *(write_yaml(one, sort_keys=False) for one in documents)))

@@ -295,7 +295,7 @@ def _about(owned: Owned) -> ObjectReference:
         namespace=metadata.namespace,
         name=metadata.name,
         uid=metadata.uid,
-        api_version=f"{ref.group}/{ref.version}" if ref.group else ref.version,
+        api_version=ref.api_version,
         resource_version=metadata.resource_version,
     )
 
