@@ -10,7 +10,6 @@ look up a reservation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -91,6 +90,17 @@ def entry_claim(pod: Pod, entry: PodResourceClaim) -> EntryClaim | None:
     raise ClaimNotCreated(pod)
 
 
+def awaits_claim(pod: Pod, entry: PodResourceClaim) -> bool:
+    """Return True if the pod has no generated claims yet, and the entry needs one. Then `entry_claim` raises
+    `ClaimNotCreated`, which costs more than this test (hot path: every new pod)."""
+    return (
+        not pod.status.resource_claim_statuses
+        and entry.resource_claim_template_name is not None
+        and entry.resource_claim_name is None
+        and entry.source is None
+    )
+
+
 def group_entry_claim(group: PodGroup, entry: PodResourceClaim) -> EntryClaim | None:
     """The claim of an entry that the PodGroup has as well (see `shares_claim`); None if it turned out to need none.
 
@@ -129,17 +139,17 @@ def claim_names(pod: Pod) -> list[str]:
         source = entry.source or entry
         name = source.resource_claim_name
         if name is None and recorded and source.resource_claim_template_name is not None:
-            if generated is None:  # once, for a pod may have thousands of both; the first of a name counts
-                generated = dict(map(_recorded, reversed(recorded)))
+            if generated is None:  # once, for a pod may have thousands of both
+                generated = {}
+                for status in recorded:
+                    if status.name not in generated:  # the first of a name counts
+                        generated[status.name] = status.resource_claim_name
             name = generated.get(entry.name)
         if name:
             names.append(name)
     if pod.status.extended_resource_claim_status is not None and (extended := extended_claim_name(pod)):
         names.append(extended)
     return names
-
-
-_recorded: Final = attrgetter("name", "resource_claim_name")
 
 
 def names_same_claims(old: Pod, new: Pod) -> bool:
@@ -158,8 +168,10 @@ BY_CLAIM: Final = "pod-claim"
 
 def by_claim(pod: Pod) -> Sequence[str]:
     """Return ``namespace/name`` of every claim that ``pod`` uses, as the index function of `BY_CLAIM`."""
-    names = claim_names(pod)
-    return [f"{pod.metadata.namespace}/{name}" for name in names] if names else ()
+    values = claim_names(pod)
+    for number, name in enumerate(values):
+        values[number] = f"{pod.metadata.namespace}/{name}"
+    return values
 
 
 def extended_claim_name(pod: Pod) -> str:

@@ -19,12 +19,14 @@ from cathedra.api.status import StatusError, not_found
 from cathedra.api.undecodable import Undecodable, UndecodableObject
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
-from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.resources import RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.clock import Clock
 from cathedra.releases import FeatureGates, UnknownGate, behaviours
 from cathedra.semantics.owners import BY_OWNER, controller_of, controller_reference, owner_uids, same_owners
 from cathedra.semantics.podclaims import pod_group_name
+
+_Key = tuple[str, str]
+"""Namespace and name of a claim: a plain pair, since making an `ObjectKey` costs more than looking it up."""
 
 _REMEMBERED_SECONDS: Final = 60.0
 _GROUP_GATES: Final = ("GenericWorkload", "DRAWorkloadResourceClaims")
@@ -60,9 +62,9 @@ class ClaimMaker:
         self._claims.store.add_index(BY_OWNER, owner_uids, same_owners)
         self._templates = informers.of(RESOURCECLAIMTEMPLATES)
         # Claims that the informer has not shown yet. Without them the next reconciliation would create a second claim.
-        self._fresh: dict[ObjectKey, _Made] = {}
-        self._fresh_by_owner: dict[tuple[str, str], ObjectKey] = {}
-        self._made_at: dict[ObjectKey, float] = {}
+        self._fresh: dict[_Key, _Made] = {}
+        self._fresh_by_owner: dict[tuple[str, str], _Key] = {}
+        self._made_at: dict[_Key, float] = {}
         """Creation times of claims (monotonic seconds), including deleted ones."""
         self.created: Counter[tuple[str, ...]] = Counter()
         """Outcome (``success`` or ``failure``) and admin access → number of claims that were to be created."""
@@ -72,7 +74,7 @@ class ClaimMaker:
 
     def get(self, namespace: str, name: str) -> ResourceClaim | None:
         """The claim of that name as far as known here."""
-        return self._claims.store.by_key.get((namespace, name)) or self._recent(ObjectKey(namespace, name))
+        return self._claims.store.by_key.get((namespace, name)) or self._recent((namespace, name))
 
     def find(self, owner: KubeObject, entry: str) -> ResourceClaim | None:
         """The claim that was generated for this very owner and entry, if there is one.
@@ -96,7 +98,7 @@ class ClaimMaker:
 
         Kubernetes' controller finds such a claim in its cache of recent writes.
         """
-        made_at = self._made_at.get(ObjectKey(namespace, name))
+        made_at = self._made_at.get((namespace, name))
         return made_at is not None and self._clock.monotonic() - made_at < _REMEMBERED_SECONDS
 
     async def make(self, owner: KubeObject, entry: str, template_name: str) -> ResourceClaim:
@@ -148,22 +150,22 @@ class ClaimMaker:
     def _note_time(self, claim: ResourceClaim) -> None:
         """Note when a claim was made, and forget the oldest: they stand first."""
         now = self._clock.monotonic()
-        self._made_at[key_of(claim)] = now
+        self._made_at[_key_of(claim)] = now
         while now - self._made_at[oldest := next(iter(self._made_at))] >= _REMEMBERED_SECONDS:
             del self._made_at[oldest]
 
     def _remember(self, claim: ResourceClaim) -> None:
-        self._fresh[key_of(claim)] = _Made(self._clock.monotonic(), claim)
+        self._fresh[_key_of(claim)] = _Made(self._clock.monotonic(), claim)
         if (made_for := _owner_and_entry(claim)) is not None:
-            self._fresh_by_owner[made_for] = key_of(claim)
+            self._fresh_by_owner[made_for] = _key_of(claim)
 
     def _forget(self, claim: ResourceClaim) -> None:
-        if not self._fresh or self._fresh.pop(key_of(claim), None) is None:
+        if not self._fresh or self._fresh.pop(_key_of(claim), None) is None:
             return
         if (made_for := _owner_and_entry(claim)) is not None:
             self._fresh_by_owner.pop(made_for, None)
 
-    def _recent(self, key: ObjectKey) -> ResourceClaim | None:
+    def _recent(self, key: _Key) -> ResourceClaim | None:
         made = self._fresh.get(key)
         if made is None:
             return None
@@ -171,6 +173,10 @@ class ClaimMaker:
             self._forget(made.claim)
             return None
         return made.claim
+
+
+def _key_of(claim: ResourceClaim) -> _Key:
+    return claim.metadata.namespace, claim.metadata.name
 
 
 class _Made(NamedTuple):
