@@ -170,12 +170,10 @@ class EventRecorder:
 
     def _reference(self, involved: KubeObject | ObjectReference) -> ObjectReference:
         """The reference, in the version that the server has of the kind."""
-        reference = reference_to(involved)
-        named = (
-            GroupVersionKind.parse(reference.api_version, reference.kind)
-            if isinstance(involved, ObjectReference)
-            else kind_of(type(involved))
-        )
+        if isinstance(involved, ObjectReference):
+            reference, named = involved, GroupVersionKind.parse(involved.api_version, involved.kind)
+        else:
+            reference, named = reference_to(involved), kind_of(type(involved))
         gvk = self._client.served_kind(named)
         return reference if gvk == named else replace(reference, api_version=gvk.api_version, kind=gvk.kind)
 

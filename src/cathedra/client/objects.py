@@ -33,10 +33,8 @@ def key_of(obj: KubeObject) -> ObjectKey:
     return ObjectKey(metadata.namespace, metadata.name)
 
 
-def reference_to(obj: KubeObject | ObjectReference, field_path: str = "") -> ObjectReference:
-    """A reference to ``obj`` as events carry it; an `ObjectReference` is returned as it is."""
-    if isinstance(obj, ObjectReference):
-        return obj
+def reference_to(obj: KubeObject, field_path: str = "") -> ObjectReference:
+    """A reference to ``obj`` as events carry it."""
     gvk = kind_of(type(obj))
     metadata = obj.metadata
     return ObjectReference(
