@@ -84,13 +84,8 @@ class CommitLog:
         Raises:
             StatusError: 500, it is too large.
         """
-        entry, body = self._next(table, key, obj)
-        # Checked before the revision is assigned, so that a refused write leaves no gap.
-        if entry.size > MAX_VALUE:
-            check_size(body)
-        self._assigned = entry.revision
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
-        self._commit(table, StoredChange(entry.revision, entry, previous), body, done)
+        self._append(table, key, previous, obj, done)
         return done
 
     def retire_fence(self, fence: str, vacant: Callable[[], bool]) -> None:
@@ -106,7 +101,9 @@ class CommitLog:
         last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
         entry = StoredObject(previous.key, last, revision)
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
-        self._commit(table, StoredChange(revision, entry, previous, deleted=True), None, done)
+        change = StoredChange(revision, entry, previous, deleted=True)
+        write = Write(table.stored_under + previous.key, revision, None)
+        self._storage.commit(write, partial(self._finish, table, change, write, done))
         return done
 
     def end(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
@@ -114,10 +111,8 @@ class CommitLog:
 
         Both are committed in one turn of the loop, so they are in one transaction of the store (`Storage.commit`).
         """
-        shown, body = self._next(table, previous.key, last)
-        self._assigned = shown.revision
         # Kubernetes shows watchers the last state before its removal: without it they would miss the finalizer's end.
-        self._commit(table, StoredChange(shown.revision, shown, previous), body, None)
+        shown = self._append(table, previous.key, previous, last, None)
         return self.remove(table, shown, last)
 
     def take(
@@ -162,20 +157,34 @@ class CommitLog:
             follower.close()
         await self._storage.close()
 
-    def _next(self, table: Table, key: str, obj: KubeObject) -> tuple[StoredObject, bytes]:
-        """Return the object at the next revision, which is not assigned yet, and its form in the store."""
+    def _append(
+        self,
+        table: Table,
+        key: str,
+        previous: StoredObject | None,
+        obj: KubeObject,
+        done: asyncio.Future[StoredObject] | None,
+    ) -> StoredObject:
+        """Hand a new state to the store at the next revision. ``done`` is the future of the write; None for a last
+        state whose removal follows in this turn of the loop, so in the same transaction: the removal ends the write and
+        reports its error.
+
+        Raises:
+            StatusError: 500, it is too large.
+        """
         revision = self._assigned + 1
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
         body = encode(obj)
-        return StoredObject(key, obj, revision, {table.definition.type: body}, size=len(body)), body
-
-    def _commit(
-        self, table: Table, change: StoredChange, body: bytes | None, done: asyncio.Future[StoredObject] | None
-    ) -> None:
-        """Hand a change to the store. ``done`` is the future of the write; None for a last state whose removal follows
-        in this turn of the loop, so in the same transaction: the removal ends the write and reports its error."""
-        write = Write(table.stored_under + change.entry.key, change.revision, body)
+        size = len(body)
+        # Checked before the revision is assigned, so that a refused write leaves no gap. The last state may be larger
+        # than the one before: otherwise its object could never be removed.
+        if size > MAX_VALUE and done is not None:
+            check_size(body)
+        self._assigned = revision
+        entry = StoredObject(key, obj, revision, {table.definition.type: body}, size=size)
+        change, write = StoredChange(revision, entry, previous), Write(table.stored_under + key, revision, body)
         self._storage.commit(write, partial(self._finish, table, change, write, done))
+        return entry
 
     def _finish(
         self,
