@@ -90,15 +90,17 @@ class Seen(msgspec.Struct, eq=False, gc=False):
 
     type: EventType
     entry: StoredObject
-    # A literal as default is copied per instance by msgspec; it is no shared dictionary.
-    _lines: dict[Hashable, bytes] = {}
+    _lines: dict[Hashable, bytes] | None = None
 
     def line(self, form: Hashable) -> bytes | None:
         """Return the encoded event in one form; None if it was not encoded before."""
-        return self._lines.get(form)
+        return None if self._lines is None else self._lines.get(form)
 
     def keep_line(self, form: Hashable, line: bytes) -> bytes:
         """Keep an encoded line for the other watchers that share this event. Return it."""
+        # Made here: events for parts of this process have no lines.
+        if self._lines is None:
+            self._lines = {}
         self._lines[form] = line
         return line
 
