@@ -94,7 +94,7 @@ class Compaction:
             settled = [write for write, error in zip(writes, errors, strict=True) if error is None]
         if not settled:
             return
-        written = sum([self._enter(write) for write in settled])
+        written = self._enter(settled)
         try:
             # Removed in parts, because each removal holds the writer for its duration.
             if self._read >= self._part:
@@ -111,18 +111,23 @@ class Compaction:
             # between.
             self._paused_to = self._length + self._part
 
-    def _enter(self, write: Write) -> int:
-        """Note a committed write. Return its length."""
-        size = _size(write.key, write.value)
-        # Popped and set again, so that the mapping is in the order of writes as the rows are.
-        former = self._latest.pop(write.key, None)
-        if former is not None:
-            self._holding -= former.size
-        if write.value is not None:
-            self._latest[write.key] = _Latest(write.revision, size)
-            self._holding += size
-        self._length += size
-        return size
+    def _enter(self, writes: Sequence[Write]) -> int:
+        """Note committed writes. Return their length."""
+        latest, holding, length = self._latest, self._holding, 0
+        for write in writes:
+            key, value = write.key, write.value
+            size = _size(key, value)
+            length += size
+            # Popped and set again, so that the mapping is in the order of writes as the rows are.
+            former = latest.pop(key, None)
+            if former is not None:
+                holding -= former.size
+            if value is not None:
+                latest[key] = _Latest(write.revision, size)
+                holding += size
+        self._holding = holding
+        self._length += length
+        return length
 
     def _read_again(self, last: int, length: int) -> None:
         """Read the next rows, of about ``length`` bytes, but none from ``last`` on: the last row has the revision.

@@ -286,10 +286,12 @@ class SQLiteStorage:
             self._on_loop(self._writer_ended)
 
     def _note(self, batch: list[_Item], errors: list[StorageError | None]) -> None:
-        settled = [write.revision for (write, _), error in zip(batch, errors, strict=True) if error is None]
-        if settled and self._last is not None:
+        # From the end: nearly every batch is settled as a whole.
+        pairs = zip(reversed(batch), reversed(errors), strict=True)
+        last = next((write for (write, _), error in pairs if error is None), None)
+        if last is not None and self._last is not None:
             try:
-                self._last.note(settled[-1])
+                self._last.note(last.revision)
             except OSError as error:
                 # The writes are durable. An older note recognises fewer losses, but never a wrong one.
                 _LOG.warning("%s: %s", self._last.path, error)
