@@ -222,10 +222,11 @@ class DeviceHolders:
 
     def _end(self, key: str) -> None:
         """Forget the allocation of a claim that is under way."""
-        for place in set(map(_place_of, self._under_way.pop(key))):
-            taken = self._taken[place]
-            del taken[key]
-            if not taken:
+        for one in self._under_way.pop(key):
+            place = _place_of(one)
+            # Several results may have one device.
+            taken = self._taken.get(place)
+            if taken is not None and taken.pop(key, None) is not None and not taken:
                 del self._taken[place]
 
     def _leave(self, key: str, pool: _Pool, device: str) -> None:
