@@ -152,15 +152,17 @@ def held_fields(entries: Entries) -> list[Held]:
         if fields is None:
             return []
         held.append((replace(entry, fields_v1=fields.expect_reading()), fields))
-    if len(held) > 1 and len({*map(_identity, entries)}) < len(entries):
+    # Nearly always the names differ already.
+    if len(held) > 1 and len({*map(_name, entries)}) < len(entries) > len({*map(_identity, entries)}):
         return _joined(held)
     return held
 
 
+_name: Final = attrgetter("manager")
+
+
 _identity: Final = attrgetter("manager", "operation", "api_version", "subresource")
 """The fields of an entry that are those of its `Manager`, in order."""
-_api_version: Final = itemgetter(2)
-_entry_of: Final = itemgetter(0)
 
 
 def _decoded(raw: RawJSON) -> FieldSet | None:
@@ -197,16 +199,18 @@ def _in_order(entries: list[ManagedFieldsEntry]) -> Entries:
     """Return entries as ``managedFields``: Apply first, then by time, then by name."""
     if len(entries) < 2:
         return tuple(entries)
-    try:
-        keys = list(map(_order, entries))
-    except AttributeError:  # clients may send an entry without a time
-        keys = [(e.operation, _micros(e), e.manager, e.api_version, e.subresource) for e in entries]
-    if sorted(keys) != keys:  # nearly always they are in order
-        entries = [entry for _, entry in sorted(zip(keys, entries, strict=True), key=itemgetter(0))]
+    previous: tuple[object, ...] = ()
+    for entry in entries:
+        order = _order(entry)
+        if order < previous:  # nearly always they are in order
+            return tuple(sorted(entries, key=_order))
+        previous = order
     return tuple(entries)
 
 
-_order: Final = attrgetter("operation", "time.micros", "manager", "api_version", "subresource")
+def _order(entry: ManagedFieldsEntry) -> tuple[object, ...]:
+    time = entry.time  # clients may send an entry without one
+    return entry.operation, time.micros if time else 0, entry.manager, entry.api_version, entry.subresource
 
 
 def _micros(entry: ManagedFieldsEntry) -> int:
@@ -228,11 +232,12 @@ def after_update(held: Sequence[Held], write: ManagedWrite, changes: Changes) ->
     nothing stays the same object.
     """
     manager = write.manager
-    held_by = [*map(_identity, map(_entry_of, held))]
-    if not {manager.api_version}.issuperset(map(_api_version, held_by)):
-        return _after_update_across_versions(held, write, changes)
-    mine = msgspec.structs.astuple(manager)
-    own = held_by.index(mine) if mine in held_by else WRITER
+    own = WRITER
+    for position, (entry, _) in enumerate(held):
+        if entry.api_version != manager.api_version:
+            return _after_update_across_versions(held, write, changes)
+        if entry.manager == manager.name and _manager_of_entry(entry) == manager:
+            own = position
     after = _after_update_in_version(held, own, write, changes)
     return _in_order(after if len(after) <= UPDATE_LIMIT else _capped(after))
 

@@ -24,7 +24,7 @@ from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, Time, encode, json_names, replace
 from cathedra.apiserver.ownership.documents import View, differences
-from cathedra.apiserver.ownership.fieldset import Changes, FieldSet, fields_at
+from cathedra.apiserver.ownership.fieldset import NOTHING, Changes, FieldSet, fields_at
 from cathedra.apiserver.ownership.managers import (
     UPDATE,
     Entries,
@@ -161,7 +161,10 @@ def ignored_fields(call: Call) -> FieldSet:
     """Return the fields that a write cannot change, so that no manager owns them through it."""
     if call.subresource:
         return fields_at(call.strategy.reset_fields)
-    return fields_at(("status",) if "status" in call.definition.subresources else ())
+    return _STATUS if "status" in call.definition.subresources else NOTHING
+
+
+_STATUS: Final = fields_at(("status",))
 
 
 def with_entries(obj: Any, entries: Entries) -> Any:
