@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import not_
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,27 @@ def test_no_key_and_one_that_cannot_be_hashed_keep_nothing(key: Any) -> None:
     function, found, memory = memo(key=key)
     assert [found(1), found(1), found(2)] == [(1,), (1,), (2,)]
     assert (function.calls, memory.statistics()) == (3, {"memo": 0})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda one: [one],
+        lambda one, two: [one, two],
+        lambda one, two, three: [one, two, three],
+        lambda one, two, three, four: [one, two, three, four],
+        lambda *things: list(things),
+    ],
+)
+def test_results_are_kept_by_the_identity_of_every_argument(function: Callable[..., Any]) -> None:
+    found = Memory(is_on=True).remembered("memo", key=IDENTITY, size=8)(function)
+    things = [Thing() for _ in inspect.signature(function).parameters]
+    result = found(*things)
+    assert result == things
+    assert found(*things) is result
+    for place in range(len(things)):
+        others = [*things[:place], Thing(), *things[place + 1 :]]
+        assert found(*others) == others
 
 
 @pytest.mark.parametrize("key", [IDENTITY, lambda *args: args])
