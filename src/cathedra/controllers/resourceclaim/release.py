@@ -156,7 +156,7 @@ class ClaimRelease:
         same name.
         """
         owner = controller_of(claim)
-        if owner is None or (owner.kind, owner.api_version) != ("Pod", "v1"):
+        if owner is None or owner.kind != "Pod" or owner.api_version != "v1":
             return False
         pod = self._pods.store.by_key.get((claim.metadata.namespace, owner.name))
         # A pod that is not there at all leaves its claims to the garbage collector.
