@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from cathedra.api.core.core_v1 import ObjectReference
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.scheme import kind_of
+from cathedra.api.scheme import GroupVersionKind, kind_of
 from cathedra.api.struct import replace
 
 T = TypeVar("T", bound=KubeObject)
@@ -33,9 +33,9 @@ def key_of(obj: KubeObject) -> ObjectKey:
     return ObjectKey(metadata.namespace, metadata.name)
 
 
-def reference_to(obj: KubeObject, field_path: str = "") -> ObjectReference:
-    """A reference to ``obj`` as events carry it."""
-    gvk = kind_of(type(obj))
+def reference_to(obj: KubeObject, field_path: str = "", gvk: GroupVersionKind | None = None) -> ObjectReference:
+    """A reference to ``obj`` as events carry it; ``gvk``: its kind in the version that the server has, if known."""
+    gvk = gvk or kind_of(type(obj))
     metadata = obj.metadata
     return ObjectReference(
         kind=gvk.kind,
