@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 from weakref import ref
 
 import msgspec
@@ -55,7 +55,7 @@ class AdmissionPlugin:
         """Raise an error, or let the write pass."""
 
 
-class Called(NamedTuple):
+class Called(msgspec.Struct, frozen=True):
     """The plugins of a chain that handle one write, in order; those that may change its object, and that may refuse
     it."""
 
