@@ -35,28 +35,37 @@ from cathedra.apiserver.verbs.context import ServerContext
 _SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 
 
-def connect_create(server: ServerContext, call: Call, obj: Any) -> Awaitable[Any]:
+async def connect_create(server: ServerContext, call: Call, obj: Any) -> Any:
     """Carry out a POST on a sub-resource.
 
     Raises:
-        StatusError: 404, there is no such sub-resource; or, once it is awaited, it was refused.
+        StatusError: 404, there is no such sub-resource; or it was refused.
     """
     handler = _HANDLERS.get((call.resource, call.subresource))
     if handler is None:
         raise failure(404, "NotFound", "the server could not find the requested resource")
-    return handler(server, call, obj)
+    if isinstance(obj, TokenRequest):
+        obj = with_defaults(obj)
+    called = server.admission.called(call, "CREATE")
+    if called is not NO_PLUGINS:
+        obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None), called)
+        await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None), called)
+    return await handler(server, call, obj)
 
 
-async def _bind(server: ServerContext, call: Call, obj: Binding) -> Status:
-    return await bind(_trusted(server), call, await _admitted(server, call, obj))
+# No coroutines of their own, as far as possible: each binding of a pod would pay for them.
 
 
-async def _evict(server: ServerContext, call: Call, obj: Eviction) -> Status:
-    return await evict(_trusted(server), call, await _admitted(server, call, obj))
+def _bind(server: ServerContext, call: Call, obj: Binding) -> Awaitable[Status]:
+    return bind(_trusted(server), call, obj)
+
+
+def _evict(server: ServerContext, call: Call, obj: Eviction) -> Awaitable[Status]:
+    return evict(_trusted(server), call, obj)
 
 
 async def _issue_token(server: ServerContext, call: Call, obj: TokenRequest) -> TokenRequest:
-    return issue_token(server, call, await _admitted(server, call, with_defaults(obj)))
+    return issue_token(server, call, obj)
 
 
 _HANDLERS: Final[Mapping[tuple[GroupResource, str], Callable[[ServerContext, Call, Any], Awaitable[KubeStruct]]]] = {
@@ -64,14 +73,6 @@ _HANDLERS: Final[Mapping[tuple[GroupResource, str], Callable[[ServerContext, Cal
     (PODS, "eviction"): _evict,
     (_SERVICE_ACCOUNTS, "token"): _issue_token,
 }
-
-
-async def _admitted(server: ServerContext, call: Call, obj: Any) -> Any:
-    called = server.admission.called(call, "CREATE")
-    if called is not NO_PLUGINS:
-        obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None), called)
-        await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None), called)
-    return obj
 
 
 def _trusted(server: ServerContext) -> ServerContext:
