@@ -14,6 +14,7 @@ which is compared whenever the row is read: a changed object is an error and nev
 from __future__ import annotations
 
 import sqlite3
+import threading
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,12 +46,26 @@ _PAGE: Final = 8192
 _CHUNK: Final = 8 * 1024 * 1024
 """Bytes of values in one row of what was a table of objects."""
 
+_BUFFERED: Final = 1024 * 1024
+"""Bytes of a batch whose buffer is kept for the next one."""
+
 _encode_batch: Final = msgspec.msgpack.Encoder().encode
+_encode_batch_into: Final = msgspec.msgpack.Encoder().encode_into
 _decode_batch: Final = msgspec.msgpack.Decoder(list[tuple[str, int, bytes | None]]).decode
 
 
 Row = tuple[int, bytes, int | None]
 """Revision, writes and checksum of a batch."""
+
+
+class _Buffer(threading.local):
+    """The buffer in which a thread encodes its batches: a new one would grow, and be copied, several times a batch."""
+
+    def __init__(self) -> None:
+        self.batch = bytearray()
+
+
+_BUFFER: Final = _Buffer()
 
 
 class DamagedRow(StorageError):
@@ -299,12 +314,14 @@ def _outcome(connection: sqlite3.Connection, writes: Sequence[Write], error: Exc
 
 
 def _append(connection: sqlite3.Connection, writes: Sequence[Write]) -> None:
-    batch = _encode_batch([(write.key, write.revision, write.value) for write in writes])
-    revision = writes[-1].revision
+    revision, batch = writes[-1].revision, _BUFFER.batch
+    _encode_batch_into([(write.key, write.revision, write.value) for write in writes], batch)
     connection.execute(_APPEND, (revision, batch, _checksum(revision, batch)))
+    if len(batch) > _BUFFERED:
+        batch.clear()
 
 
-def _checksum(revision: int, batch: bytes) -> int:
+def _checksum(revision: int, batch: bytes | bytearray) -> int:
     # The first value of the checksum has 32 bits; revisions beyond that count with their lower half.
     return zlib.crc32(batch, revision & 0xFFFFFFFF)
 
