@@ -77,8 +77,10 @@ class NodeSearch:
         chosen = self._random.choice(range(number))
         if number == len(totals):
             return chosen
-        # Bisected, because counting takes no step of Python for each node.
-        place, end = 0, len(totals)
+        # It is not before ``chosen``, and as many places behind it at most as there are others. Bisected, because
+        # counting takes no step of Python for each node.
+        place, end = chosen, chosen + len(totals) - number + 1
+        chosen -= totals[:place].count(best)
         while end - place > 1:
             middle = (place + end) // 2
             before = totals[place:middle].count(best)
