@@ -200,14 +200,14 @@ def _least_allocated(cpu: int, memory: int, node: NodeInfo) -> int:
 
 
 def _balance(cpu: int, memory: int, node: NodeInfo) -> int:
-    fractions = [
-        # Cut at 1, because requested amounts may exceed a node whose allocatable has shrunk.
-        min((node.requested.get(name, 0) + wanted) / capacity, 1.0)
-        for name, wanted in ((CPU, cpu), (MEMORY, memory))
-        if (capacity := node.allocatable.get(name, 0))
-    ]
-    deviation = abs(fractions[0] - fractions[1]) / 2 if len(fractions) == 2 else 0.0
-    return int((1 - deviation) * MAX_SCORE)
+    allocatable, requested = node.allocatable, node.requested
+    cpus, bytes_ = allocatable.get(CPU, 0), allocatable.get(MEMORY, 0)
+    if not cpus or not bytes_:
+        return MAX_SCORE
+    # Cut at 1, because requested amounts may exceed a node whose allocatable has shrunk.
+    of_cpus = min((requested.get(CPU, 0) + cpu) / cpus, 1.0)
+    of_bytes = min((requested.get(MEMORY, 0) + memory) / bytes_, 1.0)
+    return int((1 - abs(of_cpus - of_bytes) / 2) * MAX_SCORE)
 
 
 def _grew(old: dict[str, int], new: dict[str, int]) -> bool:

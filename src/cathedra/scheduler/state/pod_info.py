@@ -179,7 +179,8 @@ class PodInfo:
     def _with(self, pod: Pod) -> PodInfo:
         """Return the info of a version of the pod from which the same is derived."""
         info = object.__new__(PodInfo)
-        info.__dict__.update(self.__dict__, pod=pod)
+        info.__dict__.update(self.__dict__)
+        info.pod = pod
         return info
 
     @_Derived
@@ -199,7 +200,9 @@ class PodInfo:
         has_only_containers = plain and not reports_resources(self.pod)
         sums = _plain_sums(*map(_resources, spec.containers)) if has_only_containers else _sums_of(self.pod)
         # Every pod with a node needs all of them, so they are computed together.
-        self.__dict__.update(requests=sums.requests, scoring_requests=sums.scoring, qualified=sums.qualified)
+        derived = self.__dict__
+        derived["requests"], derived["scoring_requests"] = sums.requests, sums.scoring
+        derived["qualified"] = sums.qualified
         return sums
 
     @_Derived
