@@ -27,6 +27,20 @@ def test_opaque_json_keeps_its_spelling_without_the_blanks() -> None:
     assert raw.load() == {"a": 1.0, "b": "x y"}
 
 
+def test_opaque_json_with_blanks_and_texts_of_other_classes_are_written_beside_plain_values() -> None:
+    class Name(str):
+        __slots__ = ()
+
+    values = {"raw": RawJSON(b'{ "a" : 1 }'), "name": Name("n"), "time": Time(5)}
+    expected = b'{"raw":{"a":1},"name":"n","time":"1970-01-01T00:00:05Z"}'
+    assert [encode(values), encode(values)] == [expected, expected]
+
+
+def test_a_value_without_a_json_form_is_refused() -> None:
+    with pytest.raises(NotImplementedError, match="no JSON form is known for <class 'object'>"):
+        encode({"value": object()})
+
+
 def test_a_time_without_meaning_is_null() -> None:
     taint = resource.DeviceTaint(key="k", effect="None", time_added=Time.parse("0001-01-01T00:00:00Z"))
     assert to_dict(taint)["timeAdded"] is None
