@@ -14,6 +14,8 @@ from cathedra.remembering import numbered
 
 spec_key: Final = numbered("specs of pods", size=64)
 """Key of a spec, in memos of results that do not depend on the name of the volume with credentials."""
+# In a table of their own: each new pod declares a spec above, so that the specs of a few workloads would be forgotten.
+_key_without_credentials: Final = numbered("specs of pods without credentials", size=64)
 _account_key: Final = numbered("accounts of pods", size=64)
 
 
@@ -23,4 +25,4 @@ def declare_credentials(spec: PodSpec, before: PodSpec, account: ServiceAccount)
     ``before`` must not contain such a name: a rule compares the names of a spec's volumes and mounts, and a generated
     name may equal one that the user wrote.
     """
-    spec_key.declare(spec, (spec_key(before), _account_key(account)))
+    spec_key.declare(spec, (_key_without_credentials(before), _account_key(account)))

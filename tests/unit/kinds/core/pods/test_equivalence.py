@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from cathedra.api.core.core_v1 import ServiceAccount
 from cathedra.api.struct import replace
 from cathedra.kinds.core.pods.equivalence import declare_credentials, spec_key
@@ -47,3 +49,19 @@ def test_specs_made_from_one_for_one_account_are_equivalent() -> None:
     declare_credentials(third, before, ServiceAccount())
     assert spec_key(first) == spec_key(second)
     assert len({spec_key(before), spec_key(first), spec_key(third)}) == 3
+
+
+@with_memos
+def test_specs_of_several_workloads_keep_their_keys_however_many_pods_are_created() -> None:
+    shared = defaulted("pods", pod({})).spec
+    workloads = [replace(shared, hostname=f"w{number}") for number in range(25)]
+    account = ServiceAccount()
+
+    def keys_of_new_pods() -> list[Hashable]:
+        specs = [replace(spec) for spec in workloads]
+        for spec, before in zip(specs, workloads, strict=True):
+            declare_credentials(spec, before, account)
+        return [spec_key(spec) for spec in specs]
+
+    first = keys_of_new_pods()
+    assert all(keys_of_new_pods() == first for _ in range(10))
