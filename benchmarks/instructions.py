@@ -1,8 +1,4 @@
-"""Instructions of the processor that a pod takes, counted by Valgrind's callgrind.
-
-Times depend on what else a machine does: two runs of one version differ by a third on a shared one. Instructions differ
-by less than 1 %, so two versions can be compared in a minute. They are those of the whole process, with the store's
-thread, without the kernel. Misses of caches are not in them: of two equal numbers, the larger heap is slower.
+"""Instructions of the processor that a pod takes, in one process with the store's thread.
 
     python -m benchmarks.instructions [--source OTHER/src] [NAME ...]
     python -m benchmarks.instructions --functions 60 half_500
@@ -14,20 +10,16 @@ functions that cost most, with all that they call and await. Calls are slower th
 from __future__ import annotations
 
 import argparse
-import bisect
 import os
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import uvloop
 
+from benchmarks.callgrind import Count, Program, begin_count, end_count
 from benchmarks.scheduler import WORKLOADS
 from benchmarks.scheduler.running import Bound, create_pods, furnish, replace_bound
 from benchmarks.scheduler.staging import Arrangement, stage
@@ -41,24 +33,6 @@ WARM: Final = 100
 """Pods before the count begins: memos and caches fill."""
 COUNTED: Final = 300
 """Pods that are counted."""
-_HERE: Final = Path(__file__).parent.parent
-
-
-class Cost(msgspec.Struct, frozen=True):
-    """What one function costs each pod."""
-
-    function: str
-    calls: float
-    instructions: float
-    """With those of all functions that it calls or awaits."""
-
-
-class Count(msgspec.Struct, frozen=True):
-    """Instructions for each pod of a workload."""
-
-    total: float
-    functions: tuple[Cost, ...]
-    """By cost; empty unless functions were counted."""
 
 
 def count(workload: Workload, source: Path | None = None, *, functions: bool = False) -> Count:
@@ -67,83 +41,20 @@ def count(workload: Workload, source: Path | None = None, *, functions: bool = F
     Raises:
         RuntimeError: Valgrind is missing, or the workload failed.
     """
-    if shutil.which("valgrind") is None:
-        raise RuntimeError("valgrind is missing: apt-get install valgrind")
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        output = Path(folder, "calls")
-        command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={output}"]
-        command += [sys.executable, *(["-X", "perf"] if functions else [])]
-        command += ["-m", "benchmarks.instructions", "--counted", workload.name]
-        paths = [str(path) for path in (source, _HERE) if path is not None]
-        # Strings hash differently in each process otherwise, and dictionaries take other numbers of steps.
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
-        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        done = re.search(r"^counted (\d+) pods in process (\d+)$", ran.stdout, re.MULTILINE)
-        if done is None:
-            raise RuntimeError(f"{workload.name} failed under Valgrind: {ran.stderr[-2000:]}")
-        pods = int(done[1])
-        perf_map = Path(f"/tmp/perf-{done[2]}.map")  # Python chooses this name
+        arguments = ["-m", "benchmarks.instructions", "--counted", workload.name]
+        program = Program(Path(folder), arguments, source, functions=functions)
         try:
-            return read_profile(Path(folder, "calls.1").read_text(), perf_map.read_text() if functions else "", pods)
+            program.process.wait()
+            done = re.search(r"^counted (\d+) pods$", program.printed(), re.MULTILINE)
+            if done is None:
+                raise RuntimeError(f"{workload.name} failed under Valgrind: {program.printed()[-2000:]}")
+            return program.count(int(done[1]))
         finally:
-            perf_map.unlink(missing_ok=True)
-
-
-class _Trampolines:
-    """Names of Python functions by the addresses of their trampolines."""
-
-    def __init__(self, text: str) -> None:
-        lines = sorted((int(line.split()[0], 16), line) for line in text.splitlines())
-        self._starts = [start for start, _ in lines]
-        self._lines = [line for _, line in lines]
-
-    def name(self, function: str) -> str:
-        """Return ``module:qualified name`` of a function that callgrind calls by its address; empty for others."""
-        if not function.startswith("0x"):
-            return ""
-        address = int(function.partition("'")[0], 16)
-        index = bisect.bisect(self._starts, address) - 1
-        if index < 0:
-            return ""
-        size, called = self._lines[index].split(" ", 2)[1:]
-        if address >= self._starts[index] + int(size, 16):
-            return ""
-        qualified, _, path = called.removeprefix("py::").rpartition(":")
-        return f"{re.split('/src/|/site-packages/|/lib/python[0-9.]+/', path)[-1]}:{qualified}"
-
-
-def read_profile(text: str, perf_map: str, pods: int) -> Count:
-    """Read a profile in callgrind's format. ``perf_map`` is Python's list of its trampolines, or empty."""
-    trampolines = _Trampolines(perf_map)
-    names: dict[str, str] = {}
-    calls: Counter[str] = Counter()
-    costs: Counter[str] = Counter()
-    called, total, times = "", 0, 0
-    for line in text.splitlines():
-        if found := re.match(r"(c?)fn=\((\d+)\)(?: (.*))?$", line):
-            # A name is written once, and its number from then on.
-            if found[3]:
-                names[found[2]] = trampolines.name(found[3])
-            called = names[found[2]] if found[1] else called
-        elif line.startswith("calls="):
-            times = int(line.removeprefix("calls=").split()[0])
-        elif re.match(r"[-+*\d]\S* \d", line):
-            number = int(line.split()[1])
-            if not times:
-                total += number
-            elif called:
-                calls[called] += times
-                costs[called] += number
-            times = 0
-    functions = [Cost(name, calls[name] / pods, number / pods) for name, number in costs.most_common()]
-    return Count(total / pods, tuple(functions))
+            program.close()
 
 
 # --- under Valgrind -----------------------------------------------------------------------------------------------
-
-
-def _control(*options: str) -> None:
-    subprocess.run(["callgrind_control", *options, str(os.getpid())], check=True, stdout=subprocess.DEVNULL)
 
 
 async def _run(workload: Workload) -> int:
@@ -155,15 +66,15 @@ async def _run(workload: Workload) -> int:
         tune_collection()
         if not workload.steady:
             await _burst(found.client, workload, bound, range(WARM))
-            _control("-i", "on")
+            begin_count(os.getpid())
             await _burst(found.client, workload, bound, range(WARM, WARM + COUNTED))
-            _control("-d")
+            end_count(os.getpid())
             return COUNTED
         await create_pods(found.client, workload, range(workload.pods))
         index = await replace_bound(found.client, workload, bound, workload.pods, lambda done: done < WARM)
-        _control("-i", "on")
+        begin_count(os.getpid())
         end = await replace_bound(found.client, workload, bound, index, lambda done: done < COUNTED)
-        _control("-d")
+        end_count(os.getpid())
         return end - index
 
 
@@ -195,15 +106,14 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.counted is not None:
         pods = uvloop.run(_run(arguments.counted))
-        print(f"counted {pods} pods in process {os.getpid()}")
+        print(f"counted {pods} pods")
         return 0
     if arguments.functions and sys.version_info < (3, 12):
         parser.error("--functions needs Python 3.12 or later")
     for workload in arguments.workloads or list(map(_named, NAMES)):
         found = count(workload, arguments.source, functions=bool(arguments.functions))
         print(f"{workload.name:<70} {found.total / 1000:8,.0f} thousand instructions per pod", flush=True)
-        for cost in found.functions[: arguments.functions]:
-            print(f"{cost.instructions / 1000:12,.1f} {cost.calls:8.1f} calls  {cost.function}")
+        found.show(arguments.functions)
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.instructions import Cost, read_profile
+from benchmarks.callgrind import Cost, read_profile
 
 PROFILE = """\
 # callgrind format
@@ -33,15 +33,15 @@ MAP = """\
 
 
 def test_the_total_counts_each_function_without_its_callees() -> None:
-    assert read_profile(PROFILE, "", pods=2).total == (100 + 50 + 50 + 200) / 2
+    assert read_profile(PROFILE, "", work=2).total == (100 + 50 + 50 + 200) / 2
 
 
 def test_functions_of_python_are_found_by_the_addresses_of_their_trampolines() -> None:
-    assert read_profile(PROFILE, MAP, pods=2).functions == (
+    assert read_profile(PROFILE, MAP, work=2).functions == (
         Cost("cathedra/client/store.py:Store.put", 2, 300),
         Cost("asyncio/tasks.py:Store.<locals>.inner", 1, 40),
     )
 
 
 def test_an_address_outside_all_trampolines_is_no_function_of_python() -> None:
-    assert read_profile(PROFILE, "5000000 b py::other:/x/src/other.py\n", pods=2).functions == ()
+    assert read_profile(PROFILE, "5000000 b py::other:/x/src/other.py\n", work=2).functions == ()
