@@ -56,19 +56,22 @@ def unfenced() -> AbstractContextManager[Any]:
 @contextmanager
 def lost_write() -> Iterator[None]:
     """One write in a hundred is acknowledged and never reaches the store."""
-    original = CommitLog._commit
 
-    def commit(self: Any, table: Any, change: Any, body: Any, done: Any) -> Any:
-        # By revision, so that each run of a plan loses the same writes.
-        if change.revision % 100:
-            return original(self, table, change, body, done)
-        storage, self._storage = self._storage, _Forgetful()
-        try:
-            return original(self, table, change, body, done)
-        finally:
-            self._storage = storage
+    def forgetting(original: Any) -> Any:
+        def commit(self: Any, *arguments: Any) -> Any:
+            # By revision, so that each run of a plan loses the same writes.
+            if (self._assigned + 1) % 100:
+                return original(self, *arguments)
+            storage, self._storage = self._storage, _Forgetful()
+            try:
+                return original(self, *arguments)
+            finally:
+                self._storage = storage
 
-    with patch.object(CommitLog, "_commit", commit):
+        return commit
+
+    changed = patch.object(CommitLog, "_append", forgetting(CommitLog._append))
+    with changed, patch.object(CommitLog, "remove", forgetting(CommitLog.remove)):
         yield
 
 
