@@ -130,7 +130,7 @@ class Allocator:
         return self.prepare(claims).on(node)
 
     def new_share_id(self) -> str:
-        """A random UUID (version 4)."""
+        """Return a random UUID (version 4)."""
         # Version and variant bits of a UUID 4, set without the uuid module, which would use the system's random
         # numbers.
         bits = self._random.getrandbits(128) & ~(0xF000 << 64 | 0xC000 << 48) | 0x4000 << 64 | 0x8000 << 48

@@ -253,7 +253,7 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
         return self.at(range(len(self._nodes))[place])
 
     def at(self, place: int) -> Allocation | Refusal | NodeError:
-        """The answer at one place of the list of nodes."""
+        """Return the result for the node at one place of the list; a `NodeError` is returned, not raised."""
         try:
             return self._write(place)
         except NodeError as error:

@@ -61,7 +61,7 @@ class ClaimSet(msgspec.Struct, frozen=True):
         return ""
 
     def after(self, results: Sequence[AllocationResult]) -> ClaimSet:
-        """The claim_set of the next copy, once this one got ``results``."""
+        """Return the claim set of the next copy, after this one has got ``results``."""
         if not self.shared:
             return self
         mine = tuple(claim for claim in self.claims if _key(claim) not in self.shared)
@@ -218,7 +218,7 @@ def _named(pod: core_v1.Pod) -> Iterator[str]:
 def _claims_of(
     pod: core_v1.Pod, claims: Mapping[Key, ResourceClaim], templates: Mapping[Key, ResourceClaimTemplate]
 ) -> Iterator[tuple[ResourceClaim, bool]]:
-    """The claims of a pod, and whether other pods may name them too.
+    """Yield each claim of a pod, with True if other pods may name it too.
 
     Raises:
         InvalidInput: it has none, or one of them or its template is not there.
@@ -249,7 +249,7 @@ def _claim_of(template: ResourceClaimTemplate, namespace: str, name: str) -> Res
 
 
 def _completed(claim: ResourceClaim) -> ResourceClaim:
-    """The claim with its defaults, as the API server would accept it.
+    """Return the claim with its defaults, as the API server would accept it.
 
     Raises:
         InvalidInput: it would not; the text is the API server's.

@@ -142,7 +142,7 @@ class Cluster(msgspec.Struct, eq=False):
             self.inventory.withhold(effect.key, effect.withheld)
 
     def allocator(self, budget: Budget | None = None) -> Allocator:
-        """An allocator for this moment, with another budget than the cluster's if one is given."""
+        """Return an allocator for this moment; ``budget``, if given, replaces the cluster's."""
         return Allocator(
             self.features,
             self.classes,
@@ -152,7 +152,8 @@ class Cluster(msgspec.Struct, eq=False):
         )
 
     def node(self, node: core_v1.Node | Mapping[str, Any] | str) -> core_v1.Node:
-        """A node by name or by itself. In a cluster without Node objects every name is one, without labels.
+        """Return a node that is given by name or by itself. In a cluster without Node objects, every name is a node
+        without labels.
 
         Raises:
             InvalidInput: the cluster has nodes, but none of that name.
@@ -205,7 +206,7 @@ def allocate(
 
 
 def fits(claims: Input, cluster: Cluster | Input, *, timeout: float | None = TIMEOUT) -> list[str]:
-    """The names of the nodes on which ``claims`` fit together, in the order in which they were entered.
+    """Return the names of the nodes on which ``claims`` fit together, in the order in which the nodes were entered.
 
     Raises:
         InvalidInput: something is no object, names what is not there, or is invalid.
@@ -271,7 +272,7 @@ def how_many(
 
 
 def _budget(cluster: Cluster, timeout: float | None) -> Budget:
-    """The cluster's budget, with a deadline for everything that is done with it."""
+    """Return the cluster's budget with a deadline for all its searches; unchanged if ``timeout`` is None."""
     if timeout is None:
         return cluster.budget
     return msgspec.structs.replace(cluster.budget, seconds=timeout, until=Interruption(timeout))

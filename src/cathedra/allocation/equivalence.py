@@ -76,7 +76,7 @@ class NodeEquivalence:
 
     @staticmethod
     def of(inventory: InventorySnapshot, features: Features, projection: Projection | None) -> NodeEquivalence:
-        """The node classes, as seen by claims with that projection, that live with this inventory."""
+        """Return the node classes that are kept with this inventory, as claims with that projection see them."""
         # Popped and entered again, so that the dict's order is that of the last use.
         kept = inventory.caches.of(EQUIVALENCES)
         found = kept.pop((features, projection), None)
@@ -104,7 +104,7 @@ class NodeEquivalence:
         return self._inventory is inventory and self._ledger is ledger and self._nodes is nodes
 
     def classes(self, rows: Sequence[int]) -> list[NodeClass]:
-        """The classes of these nodes, given by their places in the list, at the moment of the last `follow`.
+        """Return the classes of the nodes at these places in the list, at the moment of the last `follow`.
 
         Raises:
             FatalError: a node selector cannot be parsed.
@@ -117,7 +117,7 @@ class NodeEquivalence:
         return cast(list[NodeClass], found)
 
     def class_at(self, row: int) -> NodeClass:
-        """The class of one of them."""
+        """Return the class of the node at one place in the list, as `classes` does."""
         found = self._rows[row]
         if found is None:
             self._look((row,))
@@ -126,7 +126,7 @@ class NodeEquivalence:
         return found
 
     def class_of(self, node: core_v1.Node, supply: NodeSupply, ledger: LedgerSnapshot) -> NodeClass:
-        """The class of one node."""
+        """Return the class of one node with this supply, at the moment of this ledger."""
         features = self._features
         states = supply.states(ledger, shares=features.consumable_capacity)
         operations = features.optional_node_operations and declares_optional_operations(node)
@@ -146,7 +146,7 @@ class NodeEquivalence:
         return self._supplies[row]
 
     def fitting(self, known: AnswerCache) -> FittingNodes:
-        """The rows that claims fit of which these answers are known, at the moment of the last `follow`."""
+        """Return the rows on which the claims with these cached results fit, at the moment of the last `follow`."""
         known.nodes.follow(self._changed.last or self._changed.mark(), self._rows, known.shared)
         return known.nodes
 
@@ -334,7 +334,7 @@ EQUIVALENCES: Final[CacheSlot[dict[tuple[Features, Projection | None], NodeEquiv
 
 
 def _replaced(nodes: Sequence[core_v1.Node], known: Sequence[core_v1.Node]) -> set[int] | None:
-    """The rows of nodes that have other objects than before; None if these are not the same nodes."""
+    """Return the rows of nodes that have other objects than before; None if these are not the same nodes."""
     if len(nodes) != len(known):
         return None
     rows = set()
@@ -394,7 +394,8 @@ def search_key(problem: Problem, bases: Bases) -> Hashable | None:
 
 
 def _pattern(problem: Problem, constraint: Constraint, option: RequestOption, devices: int) -> tuple[object, ...]:
-    """The values of these devices, numbered in their order. With mixed types, distinctAttribute depends on the type."""
+    """Return the types and values of these devices, with equal values numbered in order. The types are included because
+    distinctAttribute depends on them if they are mixed."""
     numbers: dict[object, int] = {}
     found: list[object] = []
     for position in positions(devices):

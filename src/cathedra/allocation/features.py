@@ -97,8 +97,8 @@ RELEASE_1_34: Final = msgspec.structs.replace(
 
 
 def behaviour_of(release: str) -> AllocatorBehaviour:
-    """The behaviour of a release of Kubernetes (``1.36``); releases before 1.36 are imitated as 1.36, but for the place
-    of counters."""
+    """Return the behaviour of a release of Kubernetes (``1.36``). Releases before 1.36 are imitated as 1.36, except for
+    the place of counters."""
     if not behaviours.COUNTERS_IN_OWN_SLICES.holds_in(release):
         return RELEASE_1_34
     if not behaviours.ALLOCATOR_MENDED.holds_in(release):

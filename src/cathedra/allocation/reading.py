@@ -456,7 +456,7 @@ def _of_mapping(one: Plain, where: str) -> Iterator[Plain]:
 
 
 def _of_client_object(one: Any) -> Plain:
-    """An object of the official client, with the names that the API has for its fields."""
+    """Return an object of the official client as plain values, with the API's names of its fields."""
     plain: Plain = _sanitized(one) if hasattr(one, "attribute_map") else one.to_dict()
     if not isinstance(plain, Mapping):
         raise InvalidInput(f"a {type(one).__name__} is no Kubernetes object")

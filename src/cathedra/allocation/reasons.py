@@ -33,7 +33,7 @@ class FitTrial(Protocol):
 
 
 def explain(problem: Problem, ledger: LedgerSnapshot, trial: FitTrial) -> RefusalExplanation:
-    """The reasons for every request and sub-request."""
+    """Return the reasons for every request and sub-request."""
     claims = [plan.claim for plan in problem.plans]
     decisive = {
         (index, number): trial([*claims[:index], _without(claims[index], number), *claims[index + 1 :]])
@@ -118,14 +118,14 @@ def _group(problem: Problem, key: tuple[int, int], members: Sequence[_Explanatio
 
 
 def _without(claim: ResourceClaim, constraint: int) -> ResourceClaim:
-    """The claim without one of its constraints."""
+    """Return the claim without one of its constraints."""
     devices = claim.spec.devices
     rest = tuple(one for number, one in enumerate(devices.constraints) if number != constraint)
     return replace(claim, spec=replace(claim.spec, devices=replace(devices, constraints=rest)))
 
 
 def _only(claims: Sequence[ResourceClaim], option: RequestOption) -> ResourceClaim:
-    """The claim with that request, or sub-request, alone."""
+    """Return the claim with that request, or sub-request, alone."""
     claim = claims[option.claim]
     devices = claim.spec.devices
     request = (devices.requests or ())[option.request]
@@ -295,7 +295,7 @@ class _Explanation:
         return not short
 
     def _users_of(self, counter_sets: Set[str], pool: PoolSupply) -> set[str]:
-        """The claims that hold devices of ``pool`` that consume some of these counters."""
+        """Return the claims that hold devices of ``pool`` that consume counters of one of these sets."""
         return {
             holding.claim
             for record in (*pool.devices, *pool.others)
@@ -304,7 +304,7 @@ class _Explanation:
         }
 
     def in_groups(self, reason: RequestReason, groups: Mapping[tuple[int, int], GroupReason]) -> RequestReason:
-        """The reason, with what its constraints' requests can have in common."""
+        """Return the reason with the values that the requests of each of its constraints can share."""
         plan = self.problem.plans[self.option.claim]
         numbers = [number for number, rule in enumerate(plan.constraints) if rule.concerns(self.option)]
         constraints = [

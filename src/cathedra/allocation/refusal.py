@@ -41,7 +41,7 @@ class GroupReason(msgspec.Struct, frozen=True, rename="camel"):
     """Value that only some of the requests have enough devices of → the others; of many values only a few."""
 
     def __str__(self) -> str:
-        """The values that only some requests have."""
+        """Return the values of which only some requests have enough devices, each with the other requests."""
         return "; ".join([f"{value}: too few for {', '.join(requests)}" for value, requests in self.lacking.items()])
 
 
@@ -249,7 +249,8 @@ class Refusal:
         return self._explanation
 
     def to_dict(self) -> dict[str, Any]:
-        """The refusal as plain values with the names of JSON; each request carries its ``obstacle`` and ``text``."""
+        """Return the refusal as plain values with the names of JSON; each request carries its ``obstacle`` and
+        ``text``."""
         requests = [
             {**msgspec.to_builtins(reason), "obstacle": reason.obstacle, "text": str(reason)} for reason in self.reasons
         ]

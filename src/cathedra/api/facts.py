@@ -293,7 +293,7 @@ _CONTEXT: Final = (
 def _resource_v1alpha3(
     beta: dict[str, dict[str, Any]], classic: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """The kinds of devices as 1.31 to 1.33 had them in v1alpha3: capacities are bare quantities."""
+    """Return the device types of v1alpha3 as in 1.31 to 1.33, where capacities are bare quantities."""
     types = copy.deepcopy(beta) | {name: classic[name] for name in _CONTEXT}
     types["BasicDevice"]["fields"]["capacity"]["type"] = "map[QualifiedName]resource.Quantity"
     for name, fields in _RESOURCE_1ALPHA3_131.items():

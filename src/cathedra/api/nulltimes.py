@@ -60,7 +60,7 @@ _METADATA: Final = tuple(json_names(ObjectMeta))
 
 @cache
 def _ways(kind: type[KubeStruct]) -> tuple[tuple[str, type[KubeStruct]], ...]:
-    """The fields of a type in which metadata can be, with the struct that each holds."""
+    """Return the fields of a type that can contain metadata, each with the struct that it holds."""
     return tuple(
         (field.name, inner)
         for field in msgspec.structs.fields(kind)
@@ -80,7 +80,7 @@ def _leads_to_metadata(kind: type[KubeStruct], above: frozenset[type[KubeStruct]
 
 
 def _structs(hint: Any) -> tuple[type[KubeStruct], ...]:
-    """The struct that a field holds, or whose list or None it is."""
+    """Return the struct types that an annotation contains, also inside a list or an optional."""
     if isinstance(hint, type) and issubclass(hint, KubeStruct):
         return (hint,)
     return tuple(struct for argument in get_args(hint) for struct in _structs(argument))

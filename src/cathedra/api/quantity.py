@@ -127,17 +127,17 @@ class Quantity:
     # --- algebra
 
     def __add__(self, other: Quantity) -> Quantity:
-        """The sum; a zero on the left takes the format of the right, as in Kubernetes."""
+        """Return the sum; a zero on the left takes the format of the right, as in Kubernetes."""
         form = other.format if self.nanos == 0 else self.format
         return Quantity.of_nanos(self.nanos + other.nanos, form)
 
     def __sub__(self, other: Quantity) -> Quantity:
-        """The difference; a zero on the left takes the format of the right, as in Kubernetes."""
+        """Return the difference; a zero on the left takes the format of the right, as in Kubernetes."""
         form = other.format if self.nanos == 0 else self.format
         return Quantity.of_nanos(self.nanos - other.nanos, form)
 
     def __mul__(self, factor: int) -> Quantity:
-        """The amount ``factor`` times."""
+        """Return the amount multiplied by ``factor``, in the same format."""
         return Quantity.of_nanos(self.nanos * factor, self.format)
 
     def __neg__(self) -> Quantity:
@@ -261,7 +261,7 @@ def _at_scale(digits: int, power: int) -> int:
 
 
 def _canonical(nanos: int, form: Format) -> str:
-    """The one spelling of an amount: no fraction, the largest suffix that keeps it exact
+    """Return the canonical text of an amount in nano-units: no fraction, the largest suffix that keeps it exact
     (docs/spec/api.md §2.0)."""
     if nanos == 0:
         return "0"

@@ -167,7 +167,7 @@ def _to_the_second(micros: int) -> str:
 
 
 def _calendar(micros: int) -> tuple[str, datetime]:
-    """The year, and a moment with the same month, day and time of day; Python has no year 0."""
+    """Return the year in four digits, and a moment with the same month, day and time of day: Python has no year 0."""
     if micros >= BEGINNING:
         moment = _EPOCH + timedelta(microseconds=micros)
         return f"{moment.year:04}", moment

@@ -104,7 +104,7 @@ class Limit:
     __slots__ = ("_calls", "_cpu", "_end", "_interruption")
 
     def __init__(self, interruption: Interruption, seconds: float, cpu: Callable[[], float]) -> None:
-        """The limit is ``seconds`` of processor time from now."""
+        """Set the limit to ``seconds`` of processor time from now."""
         self._interruption = interruption
         self._cpu = cpu
         self._end = cpu() + seconds

@@ -329,8 +329,8 @@ class ServedDefinitions:
 
 
 def _adapted(definition: Any, obj: CustomObject) -> CustomObject:
-    """An instance that was read or made under an earlier definition; it stays of the version that it was stored in,
-    where a webhook converts."""
+    """Return an instance of an earlier definition, adapted to the current one. If a webhook converts versions, the
+    instance keeps the version that it was stored in."""
     types = definition.stored_types
     kind = types.get(stored_version(type(obj)), definition.type) if types else definition.type
     return normalized(with_content(kind, obj.metadata, content(obj)))

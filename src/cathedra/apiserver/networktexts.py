@@ -84,6 +84,9 @@ def _wanted(error: ssl.SSLCertVerificationError, host: str) -> str:
 
 
 def _refused(error: OSError) -> int | None:
-    """The number of several failures in one: asyncio joins those of all addresses of a name."""
+    """Return ``ECONNREFUSED`` if the text of an error without a number reports it, else None.
+
+    Asyncio joins the failures of all addresses of a name in one such error.
+    """
     text = str(error)
     return errno.ECONNREFUSED if "Connect call failed" in text or "Connection refused" in text else None

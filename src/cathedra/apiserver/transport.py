@@ -194,7 +194,7 @@ class InProcessTransport:
             record.status = answer.status
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """The version of the server, or the schemas of a group version, as on ``/openapi/v3/apis/apps/v1``.
+        """Return the version of the server, or the schemas of a group version, as on ``/openapi/v3/apis/apps/v1``.
 
         Raises:
             StatusError: 404, the path is another one.

@@ -87,12 +87,12 @@ def _collect(program: Program, root: Expr, trace: dict[int, CELValue], depth: in
 
 
 def _is_literal(node: Expr) -> bool:
-    """A constant, or a list or map of nothing else."""
+    """Return True for a constant, and for a list or map of nothing else."""
     return all(isinstance(part, (Const, ListLit, MapLit)) for part in walk(node))
 
 
 def _body(node: Comprehension) -> list[Expr]:
-    """The nodes that a loop repeats; what only binds a name repeats nothing."""
+    """Return the nodes that a loop repeats; macros that only bind a name repeat none."""
     if node.macro in ("bind", "optMap", "optFlatMap", "sortBy"):
         return []
     return [*walk(node.condition), *walk(node.step)]

@@ -119,7 +119,7 @@ class ClassicResourceClaimController:
             self._enqueue_claims(pod)
 
     def _pod_resolved(self, what: Undecodable, pod: Pod | None) -> None:
-        """A pod that could not be decoded is reported next, or has gone."""
+        """Handle a pod that could not be decoded: if it was deleted, enqueue its claims; else it is reported next."""
         if pod is not None:
             return
         self._deleted.add(what.uid)
@@ -183,7 +183,7 @@ class ClassicResourceClaimController:
             await self._serve_placed_pod(pod)
 
     async def _claim_of(self, pod: Pod, entry: PodResourceClaim) -> str:
-        """The name of the entry's claim, which is made if need be."""
+        """Return the name of the entry's claim, which is created if it does not exist."""
         namespace = pod.metadata.namespace
         fixed = fixed_name(pod, entry.name, self._gates)
         known = self._claims.store.get(namespace, fixed) if fixed else self._recorded_or_made(pod, entry.name)
@@ -194,7 +194,7 @@ class ClassicResourceClaimController:
         return known.metadata.name
 
     def _recorded_or_made(self, pod: Pod, entry: str) -> v1alpha2.ResourceClaim | None:
-        """The claim that the pod's status names, also while it is being deleted; else one made for the entry.
+        """Return the claim that the pod's status names, also while it is being deleted; else one made for the entry.
 
         A second claim beside a deleted one would hide the first from the end of the pod, and keep its reservation.
         """

@@ -306,7 +306,7 @@ class NegotiatingController(ABC, Generic[C, W]):
         return RECHECK_SECONDS
 
     async def _pod_of(self, context: v1alpha2.PodSchedulingContext) -> Pod | None:
-        """The pod that the negotiation is about, if it still wants a node."""
+        """Return the negotiation's pod; None if it is gone, being deleted, or not the owner of ``context``."""
         try:
             pod = await self._client.resource(PODS, context.metadata.namespace).get(context.metadata.name)
         except StatusError as error:
@@ -318,7 +318,7 @@ class NegotiatingController(ABC, Generic[C, W]):
         return pod
 
     async def _pending(self, pod: Pod) -> list[W]:
-        """The pod's claims that this driver has yet to allocate."""
+        """Return the pod's claims that this driver has yet to allocate."""
         found: list[W] = []
         for entry in pod.spec.resource_claims:
             try:

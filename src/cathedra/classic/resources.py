@@ -54,7 +54,7 @@ def seen_by_node(claim: v1alpha2.ResourceClaim) -> resource.ResourceClaim:
 
 
 def _named(resource_class: KubeObject) -> resource.DeviceClass:
-    """The class as rooms of today read it: by its name alone."""
+    """Return the class as a device class that has its metadata and nothing else."""
     return resource.DeviceClass(metadata=resource_class.metadata)
 
 

@@ -115,7 +115,7 @@ class TestDriver(ClassicDriver):
             raise ParametersError(f"get config map: {error}") from error
 
     async def allocate(self, claims: Sequence[ClaimAllocation], selected_node: str) -> None:
-        """One claim after the other, as long as there is something left."""
+        """Allocate one claim after the other; if nothing is left for one, it gets an ``error``."""
         for wanted in claims:
             try:
                 wanted.allocation = self._allocate(wanted, selected_node)
@@ -155,7 +155,7 @@ class TestDriver(ClassicDriver):
         self._allocated.remove(claim)
 
     async def unsuitable_nodes(self, pod: Pod, claims: Sequence[ClaimAllocation], potential_nodes: list[str]) -> None:
-        """A node does if it has room for all of the pod's claims together."""
+        """Enter, for each claim, the nodes without room for all of the pod's claims together."""
         self._allocated.exclude_nodes(claims, potential_nodes)
 
 
@@ -359,7 +359,7 @@ class TestNodeDriver(NodeDriver):
 
 
 def _structured(claim: NodeClaim) -> dict[str, str]:
-    """The variables of a claim that the scheduler allocated: parameters are objects with texts.
+    """Return the variables of a claim that the scheduler allocated: parameters are objects with texts.
 
     Raises:
         ValueError: some are not.

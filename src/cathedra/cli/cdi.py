@@ -198,7 +198,7 @@ def _told(found: Catalogue) -> Iterator[str]:
 
 
 def _short(path: Path, fault: str) -> str:
-    """A fault where the path stands beside it already."""
+    """Return a fault without the path, for a line that has the path already."""
     return fault.removeprefix(f"failed to read CDI Spec {path}: ")
 
 

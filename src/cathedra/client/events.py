@@ -179,7 +179,7 @@ class EventRecorder:
         self._notes.append(note)
 
     def _reference(self, involved: KubeObject | ObjectReference) -> ObjectReference:
-        """The reference, in the version that the server has of the kind."""
+        """Return a reference to ``involved``, in the version that the server has of the kind."""
         if not isinstance(involved, ObjectReference):
             return reference_to(involved, gvk=self._client.served_kind(kind_of(type(involved))))
         named = GroupVersionKind.parse(involved.api_version, involved.kind)

@@ -554,7 +554,7 @@ class TokenSource(Protocol):
     """Source of the bearer token of requests."""
 
     async def current(self) -> str:
-        """The token to show now."""
+        """Return the token to send now."""
 
     async def replaced(self, refused: str) -> bool:
         """Return True if there is another token than the one that was just refused."""
@@ -575,7 +575,7 @@ class TokenFile:
         self._good_until = 0.0
 
     async def current(self) -> str:
-        """The token, at most `PERIOD` old. If the file cannot be read now, the last one."""
+        """Return the token, read at most `PERIOD` ago. If the file cannot be read now, return the last one."""
         if asyncio.get_running_loop().time() >= self._good_until:
             self._read()
         return self._token

@@ -44,10 +44,11 @@ class InformerObserver(Protocol):
     """Counts what an informer could not use."""
 
     def undecodable(self, resource: str, kind: str) -> None:
-        """An object came, or came in a new version, that cannot be decoded."""
+        """Count an object that was added or updated and cannot be decoded."""
 
     def informer_failed(self, resource: str, reason: str) -> None:
-        """A handler raised (``handler``), an answer was ``malformed``, or the informer has a ``defect``."""
+        """Count a failure: a handler raised (``handler``), an answer was ``malformed``, or the informer has a
+        ``defect``."""
 
 
 class Unobserved:

@@ -131,7 +131,7 @@ def current_context(
 
 
 def load(path: str | Path | None = None, *, context: str = "", environment: Mapping[str, str] | None = None) -> Target:
-    """The target that a context (by default the current one) names.
+    """Return the target that a context names, by default the current one.
 
     Raises:
         KubeconfigError: no configuration, no such context, or something is missing in it.
@@ -155,7 +155,7 @@ def write(path: str | Path, target: Target) -> None:
 
 
 def encoded(target: Target) -> bytes:
-    """A stand-alone kubeconfig for ``target``, as YAML."""
+    """Return a stand-alone kubeconfig for ``target``, as YAML."""
     return write_yaml(_document(target), sort_keys=False)
 
 

@@ -227,6 +227,6 @@ def make_elector(
     namespace: str = "kube-system",
     timing: LeaseTiming = LeaseTiming(),
 ) -> LeaderElector:
-    """A candidate for ``lease``, under a name like those of Kubernetes' own: ``<host>_<uuid>``."""
+    """Return a candidate for ``lease``, under a name like those of Kubernetes' own: ``<host>_<uuid>``."""
     identity = f"{socket.gethostname()}_{uuid.UUID(int=random.getrandbits(128), version=4)}"
     return LeaderElector(client, lease, identity, clock=clock, namespace=namespace, timing=timing)

@@ -71,7 +71,7 @@ OlderVersions = Mapping[tuple[str, str, str], Sequence[OlderVersion]]
 
 
 def _of_devices(shapes: Shapes) -> Sequence[OlderVersion]:
-    """The versions of a kind of resource.k8s.io before v1."""
+    """Return the versions of a resource.k8s.io kind before v1."""
     return tuple(OlderVersion(one.name, one.type, one.to_hub, one.from_hub) for one in shapes.older)
 
 

@@ -23,7 +23,7 @@ class ObjectKey(NamedTuple):
 
 
 def with_metadata(obj: T, **changes: Any) -> T:
-    """A copy of ``obj`` with some attributes of its metadata changed."""
+    """Return a copy of ``obj`` with some attributes of its metadata changed."""
     return replace(obj, metadata=replace(obj.metadata, **changes))
 
 
@@ -34,7 +34,7 @@ def key_of(obj: KubeObject) -> ObjectKey:
 
 
 def reference_to(obj: KubeObject, field_path: str = "", gvk: GroupVersionKind | None = None) -> ObjectReference:
-    """A reference to ``obj`` as events carry it; ``gvk``: its kind in the version that the server has, if known."""
+    """Return a reference to ``obj`` as events carry it; ``gvk`` is its kind in the server's version, if known."""
     gvk = gvk or kind_of(type(obj))
     metadata = obj.metadata
     return ObjectReference(

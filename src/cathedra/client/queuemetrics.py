@@ -57,7 +57,7 @@ class QueueMetrics:
         )
 
     def of(self, name: str) -> QueueObserver:
-        """The metrics of the queue of that name."""
+        """Return the observer that counts for the queue ``name``."""
         return QueueObserver(self, name, self._clock)
 
 
@@ -77,25 +77,25 @@ class QueueObserver:
         metrics.longest.labels(name).set_function(lambda: max(self._running(), default=0.0))
 
     def added(self, key: Hashable) -> None:
-        """A key is to be worked on."""
+        """Count a key that is to be worked on."""
         self._adds.inc()
         self._depth.inc()
         self._ready.setdefault(key, self._clock.monotonic())
 
     def taken(self, key: Hashable) -> None:
-        """A worker has begun with a key."""
+        """Note that a worker has begun with a key, and how long the key has waited."""
         now = self._clock.monotonic()
         self._depth.dec()
         self._waits.observe(now - self._ready.pop(key, now))
         self._working[key] = now
 
     def done(self, key: Hashable) -> None:
-        """The worker has ended."""
+        """Note that the worker has ended, and how long it took."""
         now = self._clock.monotonic()
         self._work.observe(now - self._working.pop(key, now))
 
     def retried(self) -> None:
-        """A key is retried after a failure."""
+        """Count a retry of a key after a failure."""
         self._retries.inc()
 
     def _running(self) -> list[float]:

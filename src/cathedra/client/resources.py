@@ -32,7 +32,7 @@ T = TypeVar("T", bound=KubeObject)
 
 
 def resource_ref(kind: type[T], plural: str, *, namespaced: bool) -> ResourceRef[T]:
-    """The resource ``plural`` whose objects are ``kind``; group, version and kind come from the struct.
+    """Return the resource ``plural`` whose objects are ``kind``; group, version and kind come from the struct.
 
     Raises:
         UnknownKind: the struct is no kind of its own.

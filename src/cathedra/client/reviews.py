@@ -50,7 +50,7 @@ class ExpiringCache(Generic[K, V]):
         self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """The value, if there is one that is still good."""
+        """Return the value of ``key``, or None if there is none or it has expired."""
         entry = self._entries.get(key)
         return entry[1] if entry is not None and self._clock.monotonic() < entry[0] else None
 

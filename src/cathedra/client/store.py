@@ -198,15 +198,15 @@ class Store(Generic[T]):
         return iter(self._objects.values())
 
     def get(self, namespace: str, name: str) -> T | None:
-        """The object of that name, or None; ``namespace`` is "" for cluster-scoped kinds."""
+        """Return the object of that name, or None; ``namespace`` is "" for cluster-scoped kinds."""
         return self._objects.get((namespace, name))
 
     def list(self) -> Sequence[T]:
-        """Every object, in no particular order; a snapshot."""
+        """Return a snapshot of all objects, in no particular order."""
         return tuple(self._objects.values())
 
     def by_index(self, index: str, value: str) -> Sequence[T]:
-        """The objects that ``index`` files under ``value``; a snapshot.
+        """Return a snapshot of the objects that ``index`` files under ``value``.
 
         Raises:
             KeyError: no such index was added.
@@ -220,7 +220,7 @@ class Store(Generic[T]):
         return tuple(map(self._objects.__getitem__, found))
 
     def index_values(self, index: str) -> Sequence[str]:
-        """Every value that has objects in ``index``."""
+        """Return every value that has objects in ``index``."""
         return tuple(self._indexes[index].entries)
 
     def add_index(self, name: str, indexer: Indexer[T], same: Same[T] | None = None) -> None:
@@ -267,7 +267,7 @@ class Store(Generic[T]):
         self._tallies[name] = tally
 
     def tally(self, name: str, value: str) -> dict[Any, int]:
-        """The numbers of objects with ``value``, by their forms; a snapshot.
+        """Return a snapshot of the numbers of objects with ``value``, by their forms.
 
         Raises:
             KeyError: no such tally was added.

@@ -136,7 +136,7 @@ class WorkQueue(Generic[K]):
         return self._backoff.failures(key)
 
     async def get(self) -> K:
-        """The next key; the caller owes a `done` for it.
+        """Return the next key, and wait while there is none. The caller must call `done` for it.
 
         Raises:
             QueueShutDown: the queue was shut down.

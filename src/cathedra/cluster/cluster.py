@@ -416,7 +416,7 @@ async def remove_node(client: Client, name: str) -> None:
 
 
 def _leaving(pods: Store[Pod], node: str) -> list[Pod]:
-    """The pods that have to leave the node; of those that cannot be decoded it is what can be read."""
+    """Return the pods that have to leave the node. Of a pod that cannot be decoded, it is the part that can be read."""
     rest = (rest_of(Pod, what)[0] for what in pods.undecodable.values())
     return [pod for pod in (*pods.list(), *filter(None, rest)) if _must_go(pod, node)]
 

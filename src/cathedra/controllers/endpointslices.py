@@ -186,7 +186,7 @@ class NodeMissing(LookupError):
 
 
 def _service_of(one: EndpointSlice) -> Iterator[ObjectKey]:
-    """The service of a slice that this controller manages."""
+    """Yield the key of a slice's service if this controller manages the slice."""
     labels = one.metadata.labels
     if labels.get(MANAGED_BY) == MANAGER and labels.get(SERVICE_NAME):
         yield ObjectKey(one.metadata.namespace, labels[SERVICE_NAME])
@@ -423,7 +423,7 @@ def _keep(draft: _Draft, one: EndpointSlice, missing: dict[_Identity, Endpoint],
 
 
 def _filled(one: EndpointSlice, missing: dict[_Identity, Endpoint]) -> EndpointSlice:
-    """The slice with as much of what is missing as it takes."""
+    """Return the slice with endpoints moved to it from ``missing``, as many as it has room for."""
     room = LONGEST - len(one.endpoints)
     taken = tuple(missing.pop(identity) for identity in list(missing)[: max(room, 0)])
     return replace(one, endpoints=(*one.endpoints, *taken)) if taken else one

@@ -91,7 +91,7 @@ class NamespaceController:
             self._queue.add(namespace.metadata.name)
 
     def _pod_deleted(self, pod: Pod) -> None:
-        """The rest goes when the last pod has gone, however long that was expected to take."""
+        """Enqueue a namespace that is being deleted when its last pod has gone, even if more time was expected."""
         namespace = self._namespaces.store.get("", pod.metadata.namespace)
         if namespace is None or namespace.metadata.deletion_timestamp is None:
             return
@@ -180,7 +180,7 @@ class NamespaceController:
 
 
 def _longest_grace(pods: Iterable[Pod]) -> int:
-    """The longest time, in seconds, that a pod which has not ended may take to do so."""
+    """Return the longest grace period, in seconds, of the pods that have not ended; 0 if there are none."""
     return max((pod.spec.termination_grace_period_seconds or 0 for pod in pods if not is_terminal(pod)), default=0)
 
 

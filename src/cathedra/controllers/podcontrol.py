@@ -421,7 +421,7 @@ def _by_age(one: float | None, other: float | None, now: float) -> int | None:
 
 
 def _restarts(pod: Pod) -> tuple[int, int]:
-    """The most restarts of a container, and of a sidecar."""
+    """Return the most restarts of a container, and the most of a sidecar."""
     sidecars = {container.name for container in pod.spec.init_containers if is_sidecar(container)}
     regular = max((status.restart_count for status in pod.status.container_statuses), default=0)
     return regular, max(

@@ -173,7 +173,7 @@ class Claims:
                 raise
 
     async def _asked(self, count: int) -> resource.ResourceClaim:
-        """A claim for ``count`` devices, of shared ones for the least amount, so that other claims fit beside it."""
+        """Return a claim for ``count`` devices, with the least amount of shared ones, so that other claims fit too."""
         least = smallest_requests(await self.slices())
         return asked(self.driver, self._name(), self._namespace, "", count, least)
 

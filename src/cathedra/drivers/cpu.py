@@ -99,7 +99,7 @@ class CpuDriver(Driver):
         return [self._group(name, cpus) for name, cpus in self._groups().items()]
 
     def resume(self, prepared: Sequence[PreparedClaim]) -> None:
-        """The CPUs that an earlier process has given out stay given."""
+        """Restore the CPUs that an earlier process has given out: they stay taken."""
         self._taken = {
             claim.ref.uid: {
                 f"{device.device}/{device.share_id}": parse_cpus(str(device.memory.get("cpus", "")))
@@ -232,7 +232,7 @@ class CpuDriver(Driver):
         )
 
     def _near(self, cpus: Sequence[Cpu]) -> dict[str, AttributeValue]:
-        """The PCIe roots that are near any of these CPUs."""
+        """Return the PCIe roots that are near any of these CPUs, as an attribute; {} if there are none."""
         mine = {cpu.id for cpu in cpus}
         near = [name for name, local in self._roots.items() if local & mine]
         return {"resource.kubernetes.io/pcieRoot": near} if near else {}
@@ -250,7 +250,7 @@ def _single_name(cpu: Cpu) -> str:
 
 
 def _numa(cpu: Cpu) -> dict[str, AttributeValue]:
-    """The standard attribute, and the names of before it for drivers that match them."""
+    """Return the standard attribute of a CPU's NUMA node, and its older names for drivers that match those."""
     return dict.fromkeys(("resource.kubernetes.io/numaNode", "dra.cpu/numaNodeID", "dra.net/numaNode"), cpu.numa_node)
 
 
@@ -476,7 +476,7 @@ def _cpu(place: Path, cpu: int, online: frozenset[int], nodes: dict[int, int], k
 
 
 def _cache(place: Path, cpu: int) -> int:
-    """The cache of the third level, else the last one that is shared."""
+    """Return the ID of the third-level cache, else of the last one; without an ID, its first CPU."""
     levels: dict[int, Path] = {}
     for index in place.glob("index[0-9]*"):
         levels[_number(index / "level", 0)] = index
@@ -503,7 +503,7 @@ def _cpus(path: Path) -> frozenset[int]:
 
 
 def _number(path: Path, default: int) -> int:
-    """A number of sysfs; a negative one means that the machine does not know."""
+    """Return a number of sysfs; ``default`` if it is missing or negative, which means that it is unknown."""
     try:
         number = int(path.read_text())
     except (OSError, ValueError):

@@ -90,7 +90,7 @@ class HostDevices(Driver):
         ]
 
     def prepare(self, claim: Claim) -> Iterator[Prepared]:
-        """The container gets the node, and a variable with its path.
+        """Yield the claim's devices. The container gets the device node, and a variable with its path.
 
         Raises:
             DriverError: the node has gone.
@@ -256,7 +256,7 @@ def _uevent(place: Path) -> dict[str, str]:
 
 
 def _udev(path: Path) -> dict[str, str]:
-    """The entries of udev's database, which lines beginning with ``E:`` are."""
+    """Return the entries of udev's database, the lines that begin with ``E:``; {} if it cannot be read."""
     try:
         lines = path.read_text(errors="replace").splitlines()
     except OSError:
@@ -288,7 +288,7 @@ def _on_pci(place: Path, sysfs: Path) -> dict[str, AttributeValue]:
 
 
 def _name(kind: str, path: str, names: set[str]) -> str:
-    """A DNS label; of two paths that would have the same, the second's ends with a part of its hash."""
+    """Return a DNS label for a path; if that is taken or too long, it ends with a part of the path's hash."""
     name = f"{kind}-{_NOT_IN_NAMES.sub('-', path.removeprefix('/dev/').lower()).strip('-')}"
     if name in names or len(name) > _LONGEST_NAME:
         digest = hashlib.sha256(path.encode()).hexdigest()[:8]

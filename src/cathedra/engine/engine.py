@@ -76,7 +76,10 @@ class Engine:
     def __init__(
         self, state: ClusterState | None = None, limits: Limits | None = None, history: UsageHistory | None = None
     ) -> None:
-        """An engine that is given a state refuses to load files: a page must not replace what a server follows."""
+        """Create an engine.
+
+        An engine that is given a state refuses to load files: a page must not replace what a server follows.
+        """
         self._history = history
         self._loads = state is None
         self._limits = limits or Limits()

@@ -105,7 +105,7 @@ def question_schema() -> dict[str, Any]:
 
 
 def _used(name: str, definitions: dict[str, Any]) -> set[str]:
-    """The definitions that one of them refers to, at any distance."""
+    """Return the definitions that ``name`` refers to, directly or through others, with itself."""
     used: set[str] = set()
     pending = [name]
     while pending:

@@ -556,7 +556,7 @@ class PartsDoNotFail(Invariant):
     sentence = "No part ends by itself, whatever faults it meets."
 
     def ended(self, part: str, error: BaseException) -> None:
-        """Every end is wrong."""
+        """Report the end of a part: every end is wrong."""
         raise self.broken(f"{part} ended: {type(error).__name__}: {error}")
 
 

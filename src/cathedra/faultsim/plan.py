@@ -318,7 +318,7 @@ class _Draws:
         self._names = dict.fromkeys(("pod", "claim", "job", "gang"), 0)
 
     def actions(self) -> list[PlannedStep]:
-        """The actions of users: bursts with quiet time between them."""
+        """Return the actions of users: bursts with quiet time between them."""
         random = self._random
         enabled = {"pod", "delete-pod"}.union(*(some for some in _FEATURES if random.random() < 0.5))
         if self._gates.get(GANGS, False) and self._gates.get(GROUP_CLAIMS, False):

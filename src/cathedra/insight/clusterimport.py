@@ -142,7 +142,7 @@ Pools = Mapping[tuple[str, str], list[ResourceSlice]]
 
 
 def _newest(slices: Iterable[ResourceSlice]) -> dict[tuple[str, str], list[ResourceSlice]]:
-    """The slices of each pool that are of its newest generation, in the order in which they are allocated from."""
+    """Return, for each pool, the slices of its newest generation, in the order in which they are allocated from."""
     pools: dict[tuple[str, str], list[ResourceSlice]] = {}
     for piece in sorted(slices, key=lambda piece: piece.metadata.name):
         pools.setdefault((piece.spec.driver, piece.spec.pool.name), []).append(piece)

@@ -449,7 +449,7 @@ class ReplSession:
                 raise InvalidInput(f"there is no command {word}; :help lists them")
 
     def _values(self, line: str, width: int) -> Iterator[str]:
-        """The values of an expression, devices with the same value together."""
+        """Yield the values of an expression as lines of text, devices with the same value together."""
         self._last = expression = self._expression(line)
         groups: dict[str, list[str]] = {}
         for one in self._known.devices:
@@ -470,7 +470,8 @@ class ReplSession:
         return compiled_expression(line, self._state.features)
 
     def _why(self, device: DeviceRecord, text_: str, width: int) -> Iterator[str]:
-        """The value of every part; the conditions of an ``&&`` each by itself, so that none is left out."""
+        """Yield the value of every part as lines of text; the conditions of an ``&&`` each by itself, so that none is
+        left out."""
         expression = self._last = self._expression(text_ or "it")
         outcome = expression.explain(device)
         yield f"{device}: {f'error: {outcome.error}' if outcome.error is not None else text(outcome.value)}"

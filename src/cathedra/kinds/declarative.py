@@ -234,7 +234,7 @@ def _attributes(kind: type[KubeStruct]) -> dict[str, tuple[str, bool]]:
 def _plan(
     kind: type[KubeStruct], tags: TypeTags
 ) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[tuple[str, bool, FieldTags], ...]]:
-    """The fields of a type that have tags: how to read all, and name, whether it is a pointer, and tags of each."""
+    """Return a reader of the fields with tags, and the name of each, whether it is a pointer, and its tags."""
     attributes = _attributes(kind)
     names = [attributes[name][0] for name in tags.fields]
     return _reader(names), tuple((name, attributes[name][1], field) for name, field in tags.fields.items())

@@ -182,10 +182,10 @@ class ObjectConversion(Protocol):
         """Stored states as they are in a version, in the same order."""
 
     async def stored(self, obj: Any, api_version: str) -> Any:
-        """An object of a version as it is to be stored."""
+        """Return an object of a version as it is to be stored."""
 
     async def between(self, obj: Any, api_version: str, wanted: str) -> Any:
-        """An object of one version in another, neither pruned nor given defaults.
+        """Return an object of one version in another, neither pruned nor given defaults.
 
         Raises:
             KeyError: the kind has no such version.
@@ -300,7 +300,7 @@ class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         force_setattr(self, "versions", tuple(named))
 
     def version(self, name: str) -> VersionDefinition:
-        """The version of that name.
+        """Return the version of that name.
 
         Raises:
             KeyError: the kind has no such version.
@@ -313,7 +313,7 @@ class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         raise KeyError(f"{self.kind} has no version {name!r}")
 
     def seen_in(self, version: str) -> ResourceDefinition[T]:
-        """The definition that requests in a version go by."""
+        """Return the definition that applies to requests in a version."""
         return self.by_version.get(version, self)
 
     def posted_kind(self, subresource: str, version: str) -> GroupVersionKind:

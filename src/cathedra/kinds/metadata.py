@@ -238,7 +238,7 @@ def check_finalizer(errors: ErrorList, path: FieldPath, finalizer: str) -> None:
 
 
 def _shown(owner: OwnerReference) -> JSONObject:
-    """An owner in the order in which Kubernetes writes its fields."""
+    """Return an owner with its fields in the order in which Kubernetes writes them."""
     plain = to_dict(owner)
     order = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
     return {key: plain[key] for key in order if key in plain}

@@ -381,7 +381,7 @@ _SIMULATED: Final[Mapping[str, str]] = {
 
 
 def _simulated_info(config: NodeConfig, runtime: RuntimeInfo) -> NodeSystemInfo:
-    """The same on every machine, so that simulations repeat."""
+    """Return information that is the same on every machine, so that simulations repeat."""
     return NodeSystemInfo(
         kernel_version="simulated",
         os_image="simulated",

@@ -84,7 +84,10 @@ def oom_score(pod: Pod, container: Container, node: NodeFacts) -> int:
 
 
 def _effective_memory(pod: Pod, container: Container, node: NodeFacts) -> int:
-    """The container's request, with its part of what its claims add: that is divided among all that refer to it."""
+    """Return the container's memory request in nano-bytes, with its part of what its claims add.
+
+    The amount of a claim is divided among all containers that refer to it.
+    """
     effective = _nanos(container.resources.requests.get("memory"))
     for claim in taken_by_claims(pod, node.gates):
         if container.name in claim.containers:
@@ -314,7 +317,7 @@ class PodCgroups:
 
 
 def _above(mount: Path, path: str) -> list[Path]:
-    """The cgroup and those above it, topmost first."""
+    """Return the directories of a cgroup and of those above it, topmost first."""
     directory = mount / path.lstrip("/")
     return [*(parent for parent in reversed(directory.parents) if mount in parent.parents), directory]
 

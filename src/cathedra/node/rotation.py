@@ -155,7 +155,7 @@ class CertificateRotation:
             request = await self._next(request)
 
     async def _next(self, request: CertificateSigningRequest) -> CertificateSigningRequest:
-        """The request as it is after its next change, or after a while in which the API server was away.
+        """Return the request after its next change, or after a while in which the API server was away.
 
         Raises:
             StatusError: 404, it has been deleted.

@@ -176,7 +176,10 @@ def _default(gate: str, release: str) -> bool:
 
 
 def _check_dependencies(enabled: Mapping[str, bool], overrides: Mapping[str, bool]) -> None:
-    """A gate that was switched on by name needs its dependencies; defaults are quietly ineffective without them."""
+    """Refuse a gate that was switched on by name without its dependencies.
+
+    Defaults are quietly ineffective without them.
+    """
     for gate, needs in (*NEEDS.items(), *OTHERS_NEED.items()):
         missing = [need for need in needs if not enabled[need]]
         if overrides.get(gate) and missing:

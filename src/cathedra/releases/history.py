@@ -53,7 +53,7 @@ def _deprecated(since: str, *, on: bool) -> GateState:
 
 
 def _gone(since: str, *, on: bool = False) -> GateState:
-    """A removed gate: it cannot be named any more, and what it switched is ``on`` for good or gone."""
+    """Return a removed gate: it cannot be named any more, and what it switched is ``on`` for good or gone."""
     return GateState(since, Stage.GA if on else Stage.ALPHA, default=on, removed=True)
 
 

@@ -116,7 +116,7 @@ class Background:
         return len(self._tasks)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """A defect in some work is logged and ends nothing but that work."""
+        """Handle the end of some work: a defect in it is logged and ends nothing but that work."""
         self._spared.discard(self._tasks.pop(task))
         if task.cancelled():
             # A task that was cancelled from outside has a cancelling count. Without one the coroutine raised

@@ -46,7 +46,7 @@ from cathedra.scheduler.state.pod_info import PodInfo
 
 
 def device_plugin(context: PluginContext, configuration: ProfileConfiguration) -> DynamicResources:
-    """The plugin that all profiles share, because they share what is allocated."""
+    """Return the plugin that all profiles share, because they share what is allocated."""
     timeouts = Timeouts(configuration.filter_timeout, configuration.binding_timeout)
     return DynamicResources(context, timeouts)
 
@@ -142,4 +142,4 @@ class MakeClaimPlugin(Protocol):
     """Makes the plugin of a scheduler."""
 
     def __call__(self, context: PluginContext, configuration: ProfileConfiguration) -> ClaimPlugin:
-        """The plugin, not listening yet."""
+        """Return the plugin, not listening yet."""

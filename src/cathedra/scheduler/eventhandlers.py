@@ -58,44 +58,44 @@ class EventHandlers:
     # --- groups
 
     def group_added(self, group: PodGroup) -> None:
-        """A group has appeared."""
+        """Handle a new group."""
         self._queue.move(ClusterEvent(EventResource.POD_GROUP, Action.ADD, None, group))
 
     def group_updated(self, old: PodGroup, new: PodGroup) -> None:
-        """A group has changed, perhaps because its claims have been made."""
+        """Handle a changed group; its claims may have been made."""
         self._queue.move(ClusterEvent(EventResource.POD_GROUP, Action.UPDATE, old, new))
 
     def composite_added(self, group: CompositePodGroup) -> None:
-        """A group of groups has appeared."""
+        """Handle a new group of groups."""
         self._queue.move(ClusterEvent(EventResource.COMPOSITE_POD_GROUP, Action.ADD, None, group))
 
     def composite_updated(self, old: CompositePodGroup, new: CompositePodGroup) -> None:
-        """A group of groups has changed."""
+        """Handle a changed group of groups."""
         self._queue.move(ClusterEvent(EventResource.COMPOSITE_POD_GROUP, Action.UPDATE, old, new))
 
     # --- nodes
 
     def node_added(self, node: Node) -> None:
-        """A node has appeared."""
+        """Handle a new node."""
         self._cache.set_node(node)
         self._queue.move(ClusterEvent(EventResource.NODE, Action.ADD, None, node))
 
     def node_updated(self, old: Node, new: Node) -> None:
-        """A node has changed; a heartbeat wakes no pod."""
+        """Handle a changed node; a heartbeat wakes no pod."""
         actions = node_actions(old, new)
         self._cache.set_node(new)
         if actions:
             self._queue.move(ClusterEvent(EventResource.NODE, actions, old, new))
 
     def node_deleted(self, node: Node) -> None:
-        """A node has gone."""
+        """Handle a node that has gone."""
         self._cache.remove_node(node.metadata.name)
         self._queue.move(ClusterEvent(EventResource.NODE, Action.DELETE, node, None))
 
     # --- pods
 
     def pod_added(self, pod: Pod) -> None:
-        """A pod has appeared: with a node it takes room, without one it waits."""
+        """Handle a new pod: with a node it takes room, without one it waits."""
         if is_terminal(pod):
             return
         if pod.spec.node_name:
@@ -106,7 +106,7 @@ class EventHandlers:
             self._queue.move(ClusterEvent(_UNSCHEDULED_POD, _ADD, None, pod))
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
-        """A pod has changed, been bound or finished."""
+        """Handle a pod that has changed, been bound or finished."""
         if is_terminal(new):
             if not is_terminal(old):
                 self.pod_deleted(old)
@@ -136,7 +136,8 @@ class EventHandlers:
             self._nomination_ends(pod)
 
     def pod_undecodable(self, what: Undecodable) -> None:
-        """A pod cannot be decoded: it is not scheduled, and on a node it takes the room that is known of it.
+        """Handle a pod that cannot be decoded: it is not scheduled, and on a node it takes the room that is known of
+        it.
 
         That is the room of its last known state, else of what can be read of it. The node's own admission has the last
         word, as it has for pods that bypass the scheduler.
@@ -153,7 +154,7 @@ class EventHandlers:
             self._occupies(read, _ADD, None)
 
     def pod_resolved(self, what: Undecodable, now: Pod | None) -> None:
-        """A pod that could not be decoded has gone, or is reported as added next."""
+        """Handle a pod that could not be decoded and has gone, or is reported as added next."""
         if now is None or is_terminal(now) or not now.spec.node_name:
             read = now or _readable(what)
             if read is not None:
@@ -183,7 +184,7 @@ class EventHandlers:
             self._nomination_ends(old)
 
     def _assumption_ends(self, pod: Pod) -> None:
-        """A pod that was on its way to a node is deleted: its binding will fail, and its place is free at once."""
+        """Handle the deletion of a pod on its way to a node: its binding will fail, and its place is free at once."""
         self._cache.forget(pod.metadata.uid)
         self._queue.move(ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, pod, None))
 

@@ -72,8 +72,8 @@ class Failures:
     def held_back(
         self, entry: QueuedPodInfo, message: str, nominated: str | None = None, plugins: Iterable[str] = ()
     ) -> None:
-        """The pod could have a node, but others (its PodGroup, a driver) are not ready. It is woken by events for
-        ``plugins``, which refused the others; without any it is tried again after its back-off."""
+        """Put back and report a pod that could have a node while others (its PodGroup, a driver) are not ready. It is
+        woken by events for ``plugins``, which refused the others; without any it is tried again after its back-off."""
         if self._put_back(entry, plugins, (), nominated):
             self._tell(entry, FailureReport("Unschedulable", message, nominated))
 

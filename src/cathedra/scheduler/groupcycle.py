@@ -135,7 +135,7 @@ class GroupCycle:
         return PodGroupOutcome("Unschedulable", UNSCHEDULABLE)
 
     async def _wait_for_room(self, tried: Sequence[_Tried]) -> PodGroupOutcome:
-        """The group will fit when the pods that were evicted have gone."""
+        """Release and put back the group, which will fit when the pods that were evicted have gone."""
         await self._let_go(tried)
         for one in tried:
             if isinstance(one.outcome, HeldPod):
@@ -145,7 +145,7 @@ class GroupCycle:
         return PodGroupOutcome("Unschedulable", _WAITS)
 
     async def _break(self, tried: Sequence[_Tried], rest: Sequence[QueuedPodInfo], broken: Status) -> PodGroupOutcome:
-        """One pod's search broke: none is bound."""
+        """Release and put back the group after one pod's search broke: none is bound."""
         await self._let_go(tried)
         group = Status(Code.ERROR, (f"failed to schedule other pod from a pod group: {broken.message}",))
         for one in tried:
@@ -156,7 +156,8 @@ class GroupCycle:
 
 
 def in_order(entries: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
-    """The pods of a group in the order in which they are tried: by priority, then as they came into the queue."""
+    """Return the pods of a group in the order in which they are tried: by priority, then as they came into the
+    queue."""
     return sorted(entries, key=lambda entry: (-entry.info.priority, entry.first_active))
 
 

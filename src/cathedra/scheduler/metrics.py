@@ -87,38 +87,38 @@ class SchedulerMetrics:
         return number % _SAMPLED == 1
 
     def evaluated(self, plugins: tuple[str, ...], point: str, profile: str, times: int = 1) -> None:
-        """Each of these plugins has judged a pod, or a number of nodes for it."""
+        """Count ``times`` evaluations by each of these plugins: of a pod, or of that number of nodes for it."""
         self._evaluations.counted[plugins, point, profile] += times
 
     def ran(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """A plugin has run."""
+        """Note the status and the duration of a plugin's call."""
         self._plugins.observe((plugin, point, status), seconds)
 
     def waited_for_devices(self, profile: str, driver: str, status: str, seconds: float) -> None:
-        """A wait for binding conditions has ended: ``success``, ``failed``, ``timeout`` or ``error``."""
+        """Count a wait for binding conditions that has ended: ``success``, ``failed``, ``timeout`` or ``error``."""
         self._allocations.labels(profile, driver, status).inc()
         self._waits.labels(profile, driver, status).observe(seconds)
 
     def claim_created(self, status: str) -> None:
-        """A claim for extended resources was to be created: ``success`` or ``failure``."""
+        """Count an attempt to create a claim for extended resources: ``success`` or ``failure``."""
         self._created[status] += 1
 
     def preemption_attempted(self) -> None:
-        """A search for pods to evict has begun."""
+        """Count a search for pods to evict, which has begun."""
         self._preemptions.attempts += 1
 
     def victims_chosen(self, number: int) -> None:
-        """This number of pods is to be evicted."""
+        """Observe the number of pods that are to be evicted."""
         self._preemptions.observe((), number)
 
     def pod_bound(self, entry: QueuedPodInfo) -> None:
-        """A pod has its node."""
+        """Count a pod that has got its node, with its attempts and the time since it first became active."""
         self._pod_attempts.observe((), entry.attempts)
         attempts = _ATTEMPTS[min(entry.attempts, _MOST_ATTEMPTS)]
         self._waited.observe(attempts, self.monotonic() - entry.active_since)
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
-        """An attempt has ended: ``scheduled``, ``unschedulable`` or ``error``."""
+        """Count an attempt that has ended: ``scheduled``, ``unschedulable`` or ``error``."""
         self._attempts.observe((result, profile), seconds)
 
     def show(self, statistics: Callable[[], Mapping[str, int]]) -> None:

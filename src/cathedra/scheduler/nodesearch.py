@@ -52,7 +52,8 @@ class NodeSearch:
     def find(
         self, state: CycleState, pod: PodInfo, excluded: frozenset[str] = frozenset()
     ) -> SelectedNode | Diagnosis | Status:
-        """The best node that is not ``excluded``; why there is none; or what broke."""
+        """Return the best node that is not ``excluded``, the diagnosis why there is none, or the status of what
+        broke."""
         snapshot = state.snapshot
         diagnosis = Diagnosis(len(snapshot.nodes))
         feasible = self._feasible(state, pod, diagnosis, excluded)
@@ -69,7 +70,7 @@ class NodeSearch:
         return SelectedNode(node.name, evaluated, number)
 
     def _best(self, totals: Sequence[int]) -> int:
-        """The place of the largest total; of several any."""
+        """Return the place of the largest total; if there are several, a random one of them."""
         best = max(totals)
         number = totals.count(best)
         if number == 1:
@@ -219,7 +220,7 @@ class NodeSearch:
     def _judge_with_nominated(
         self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo
     ) -> Status | None:
-        """The node must do both with and without the pods that room is being made for."""
+        """Refuse the node unless the pod fits both with and without the pods that are nominated for it."""
         trial = _beside_nominated(self._nominations, pod, state, node)
         if trial is not None:
             refusal = _run(self._profile, pod, trial)

@@ -135,7 +135,7 @@ class Profile:
         return measured
 
     def _awaited(self, plugin: Plugin, point: str, call: Callable[Args, Awaitable[R]]) -> Callable[Args, Awaitable[R]]:
-        """The same for a plugin that talks to the API."""
+        """Do the same as `_measured` for a call that is awaited, of a plugin that talks to the API."""
         observer = self._observer
         if observer is None:
             return call
@@ -164,7 +164,7 @@ class Profile:
         return {name: number for plugin in self.plugins for name, number in plugin.statistics().items()}
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """The first refusal to let the pod into the active queue, or the first error."""
+        """Return the first refusal to let the pod into the active queue, or the first error; None lets it in."""
         measured = self._observer is not None and self._observer.sampled("entry")
         for plugin in self._pre_enqueue:
             try:
@@ -180,7 +180,7 @@ class Profile:
         return None
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | Scope:
-        """The nodes that can be meant at all, or the refusal that ends the cycle."""
+        """Return the nodes that can be meant at all, or the refusal that ends the cycle."""
         if self._observer is not None:
             state.measured = self._observer.sampled("cycle")
         state.skipped_filters = self._searching.skipped(pod)
@@ -306,7 +306,7 @@ class Profile:
         return ", ".join(messages), withdrawn
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[int]:
-        """The weighted total of every node."""
+        """Return the weighted total of every node."""
         asked, totals = self._scored_alone(state, pod, nodes)
         for plugin in asked:
             ask = self._measured(plugin, "Score", plugin.score) if state.measured else plugin.score

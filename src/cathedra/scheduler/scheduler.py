@@ -543,7 +543,7 @@ class Scheduler:
         return pointless
 
     def _siblings(self, popped: QueuedPodInfo) -> list[QueuedPodInfo]:
-        """The pods of the same group that wait too, out of the queue."""
+        """Take the other waiting pods of the same group out of the queue, and return them."""
         members = self._members_of(GroupKey("PodGroup", popped.info.namespace, pod_group_name(popped.info.pod)))
         uids = [pod.metadata.uid for pod in members if pod.metadata.uid != popped.uid]
         return [entry for uid in uids if (entry := self._queue.pop_beside(uid)) is not None]

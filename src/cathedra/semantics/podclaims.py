@@ -102,7 +102,8 @@ def awaits_claim(pod: Pod, entry: PodResourceClaim) -> bool:
 
 
 def group_entry_claim(group: PodGroup, entry: PodResourceClaim) -> EntryClaim | None:
-    """The claim of an entry that the PodGroup has as well (see `shares_claim`); None if it turned out to need none.
+    """Return the claim of an entry that the PodGroup has as well (see `shares_claim`); None if it turned out to need
+    none.
 
     Raises:
         ClaimNotCreated: its claim is not generated yet.
@@ -131,7 +132,8 @@ def has_claims(pod: Pod) -> bool:
 
 
 def claim_names(pod: Pod) -> list[str]:
-    """The claims that the pod is known to use, those of its entries first; each as often as it is named."""
+    """Return the names of the claims that the pod is known to use, those of its entries first; each as often as it is
+    named."""
     names = []
     recorded = pod.status.resource_claim_statuses
     generated: dict[str, str | None] | None = None
@@ -175,20 +177,20 @@ def by_claim(pod: Pod) -> Sequence[str]:
 
 
 def extended_claim_name(pod: Pod) -> str:
-    """The claim that was made for the pod's extended resources, "" if there is none."""
+    """Return the name of the claim that was made for the pod's extended resources, "" if there is none."""
     status = pod.status.extended_resource_claim_status
     return status.resource_claim_name if status is not None else ""
 
 
 def template_names(pod: Pod) -> list[str]:
-    """The templates that the pod uses."""
+    """Return the names of the templates that the pod uses."""
     return [
         template for entry in pod.spec.resource_claims if (template := claim_source(entry).resource_claim_template_name)
     ]
 
 
 def pod_group_name(pod: Pod) -> str:
-    """The pod's PodGroup, "" if it has none."""
+    """Return the name of the pod's PodGroup, "" if it has none."""
     group = pod.spec.scheduling_group
     return (group.pod_group_name or "") if group is not None else ""
 
@@ -271,12 +273,12 @@ def is_reserved_for_group_named(claim: ResourceClaim, pod: Pod, group: str) -> b
 
 
 def pod_consumer(pod: Pod) -> ResourceClaimConsumerReference:
-    """The entry in ``reservedFor`` that reserves a claim for the pod."""
+    """Return the entry in ``reservedFor`` that reserves a claim for the pod."""
     return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
 
 
 def group_consumer(group: PodGroup) -> ResourceClaimConsumerReference:
-    """The entry in ``reservedFor`` that reserves a claim for all pods of the PodGroup."""
+    """Return the entry in ``reservedFor`` that reserves a claim for all pods of the PodGroup."""
     return ResourceClaimConsumerReference(
         api_group=SCHEDULING_GROUP, resource="podgroups", name=group.metadata.name, uid=group.metadata.uid
     )

@@ -138,7 +138,7 @@ class ServerSession(asyncio.Protocol):
     """The server's end of one connection."""
 
     def __init__(self, server: SessionContext, sessions: Connections) -> None:
-        """The session is in ``sessions`` as long as its connection lasts."""
+        """Create a session, which is in ``sessions`` as long as its connection lasts."""
         self._server = server
         self._sessions = sessions
         self._requests = server.requests

@@ -133,7 +133,7 @@ def _wanted(
 
 
 def _consumed(requested: Quantity | None, capacity: DeviceCapacity, features: Features) -> Quantity | str:
-    """The amount taken of one capacity, or the text of an error."""
+    """Return the amount consumed of one capacity, or the text of an error."""
     policy = capacity.request_policy
     if requested is None:
         return policy.default if policy is not None and policy.default is not None else capacity.value

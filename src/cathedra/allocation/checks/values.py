@@ -46,7 +46,7 @@ def constraint_value(signature: Signature, name: str, features: Features, *, dis
 
 
 def scalar_or_set(attribute: DeviceAttribute, features: Features, *, distinct: bool) -> Value | None:
-    """The comparable form of an attribute's value."""
+    """Return the comparable form of an attribute's value; None if it has none."""
     scalar = _scalar(attribute)
     if features.list_type_attributes:
         if scalar is not None:
@@ -111,7 +111,7 @@ def derive(
     programs: Programs,
     interrupted: Callable[[], bool] | None = None,
 ) -> DeviceAttribute | None:
-    """The value of ``expression`` on a device as an attribute; None for an empty list.
+    """Return the value of ``expression`` on a device as an attribute; None for an empty list.
 
     ``programs`` keeps what was compiled; the value is kept per signature. An exception that ``interrupted`` raises ends
     the evaluation.

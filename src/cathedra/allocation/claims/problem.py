@@ -99,7 +99,7 @@ class Problem:
     # --- the ledger's state of a device
 
     def state_of(self, position: int) -> tuple[PoolState, int]:
-        """The state of the device's pool, and the device's place in it."""
+        """Return the state of the device's pool, and the device's place in the pool."""
         pool = self.pool_of[position]
         return self.states[pool], position - self.supply.offsets[pool]
 
@@ -154,7 +154,7 @@ class Problem:
             ) from error
 
     def value(self, option: RequestOption, record: DeviceRecord, constraint: Constraint) -> Value | None:
-        """The value that ``constraint`` compares for the device.
+        """Return the value that ``constraint`` compares for the device; None if there is none.
 
         Raises:
             FatalError: a derived attribute fails.

@@ -63,7 +63,7 @@ class RequestOption(msgspec.Struct, frozen=True, eq=False):
     """Place among all options of the pod."""
 
     def derivation(self, attribute: str) -> str:
-        """The expression that gives ``attribute``; empty if it is the device's own."""
+        """Return the expression that derives ``attribute``; empty if the attribute is the device's own."""
         return next((expression for name, expression in self.derived if name == attribute), "")
 
 

@@ -116,8 +116,9 @@ class OptionTables:
     def pool(
         self, pool: PoolSupply, interner: Interner, *, operations: bool, interrupted: Interrupted | None = None
     ) -> PoolMasks:
-        """The masks of ``pool``, on a node that can leave out ``operations`` or not. ``interrupted`` is called once per
-        test and while selectors are evaluated; an exception that it raises passes, and nothing is kept."""
+        """Return the masks of ``pool``; ``operations`` is True if the node can leave out optional operations.
+        ``interrupted`` is called once per test and while selectors are evaluated; an exception that it raises passes,
+        and nothing is kept."""
         key = (pool.shape_under(self.projection, interner), operations)
         known = self._pools.get(key)
         if known is None:

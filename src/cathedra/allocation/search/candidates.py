@@ -48,15 +48,16 @@ class Candidates:
         """The state before any placement."""
 
     def base(self, option: RequestOption) -> int:
-        """The devices that pass all fixed tests for ``option`` and are not in use by others."""
+        """Return the devices that pass all fixed tests for ``option`` and are not in use by others."""
         return self._bases.masks[option.number]
 
     def risky(self, option: RequestOption) -> int:
-        """The devices on which a fixed test may fail with an error, when the search reaches them."""
+        """Return the devices on which a fixed test may fail with an error when the search reaches them."""
         return self._bases.risky[option.number]
 
     def concerning(self, option: RequestOption) -> tuple[tuple[int, NodeConstraint], ...]:
-        """The constraints that ``option`` is subject to, each with its place among those of the claim.
+        """Return the constraints to which ``option`` is subject, each with its place among the constraints of the
+        claim.
 
         A claim may have a constraint for each pair of its requests, so that few of many concern one request.
         """
@@ -68,14 +69,14 @@ class Candidates:
         return known
 
     def of(self, option: RequestOption, state: State) -> int:
-        """The devices that can be placed for ``option``."""
+        """Return the devices that can be placed for ``option``."""
         left = self.untied(option, state)
         for place, rule in self.concerning(option):
             left = rule.admitted(option, state.constraints[place], left)
         return left
 
     def untied(self, option: RequestOption, state: State) -> int:
-        """The same, but for constraints."""
+        """Return the devices that could be placed for ``option`` if there were no constraints."""
         # Admin access may use devices that others hold, but no device twice within the pod.
         left = self._bases.masks[option.number] & ~(state.mine if option.admin else state.used)
         if self.counters is not None and state.counters is not None:
@@ -83,7 +84,7 @@ class Candidates:
         return self.shares.admitted(option, state.shares, left)
 
     def hazards(self, option: RequestOption, state: State) -> int:
-        """The devices on which the walk would fail, or might, if it reached them for ``option``."""
+        """Return the devices on which the walk would or might fail with an error if it reached them for ``option``."""
         danger = self._bases.risky[option.number] & ~(state.mine if option.admin else state.used)
         if not option.derived:
             return danger
@@ -109,7 +110,7 @@ class Candidates:
         return self.counters.suffices(option, state.counters, left, needed)
 
     def place(self, choice: Choice, position: int, state: State) -> tuple[State, DevicePlacement]:
-        """The state after the candidate at ``position`` is given to ``choice``."""
+        """Return the state after the candidate at ``position`` is given to ``choice``, and the placement."""
         option = choice.option
         constraints, counters = state.constraints, state.counters
         concerning = self.concerning(option)
@@ -151,7 +152,7 @@ class Restriction(Protocol):
         """Return those devices of ``left`` that can still be placed for ``option``."""
 
     def after(self, option: RequestOption, state: Any, position: int) -> Any:
-        """The state after the device at ``position``, which is admitted, was placed for ``option``."""
+        """Return the state after the device at ``position``, which must be admitted, is placed for ``option``."""
 
     def suffices(self, option: RequestOption, state: Any, left: int, needed: int) -> bool:
         """Return False if ``needed`` of the admitted devices ``left`` cannot be placed together; True may be wrong."""

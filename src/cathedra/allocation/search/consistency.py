@@ -64,7 +64,7 @@ class _Table:
         return known
 
     def devices(self, values: int) -> int:
-        """The devices that have one of ``values``."""
+        """Return the devices that have one of ``values``."""
         known = self._united.get(values)
         if known is None:
             known = 0
@@ -90,7 +90,7 @@ class _Attribute:
         self._tables: dict[object, _Table] = {}
 
     def value(self, key: Any) -> int:
-        """The value as a bit."""
+        """Return the bit of the value; a new value gets the next one."""
         return self._values.setdefault(key, 1 << len(self._values))
 
     def table(self, rule: NodeConstraint, option: RequestOption) -> _Table:
@@ -235,7 +235,7 @@ class Consistency:
         return not option.admin and not self._candidates.base(option) & self._candidates.shareable
 
     def _request(self, choices: Sequence[Choice]) -> _Request:
-        """A request with these choices."""
+        """Return a request with these choices, and with the groups that all of them belong to."""
         if not choices:
             return _Request((), (), ())
         groups_of = self._groups_of[choices[0].option.claim]
@@ -262,9 +262,9 @@ class Consistency:
         return _Way(option, choice.count, mask_of(choice.devices or ()), valued, tables)
 
     def _kinds_in(self, group: _Group, groups: tuple[_Group, ...], ways: tuple[_Way, ...]) -> tuple[int, ...]:
-        """The kinds of which every choice takes its devices.
+        """Return the places of the kinds from which every choice takes its devices.
 
-        None if another group counts them for the same attribute, or if they may serve others beside.
+        Return an empty tuple if another group counts them for the same attribute, or if they may also serve others.
         """
         attribute = group.attribute
         # Two groups over one attribute may have different values, so their devices cannot be added up.
@@ -297,7 +297,8 @@ def _concerns(rule: NodeConstraint, request: RequestOnNode) -> bool:
 
 
 def _kinds_of(masks: Iterable[int]) -> tuple[int, ...]:
-    """The kinds of devices for which requests compete: the different masks, and the unions of those that overlap."""
+    """Return the kinds of devices for which requests compete: the different masks, and the unions of those that
+    overlap."""
     kinds = dict.fromkeys(masks)
     unions: list[int] = []
     for mask in kinds:
@@ -362,7 +363,7 @@ class _Evaluation:
         return left if self._devices_suffice(trials) else 0
 
     def _trials(self, request: _Request) -> list[_Trial]:
-        """The choices of a request that have enough candidates in this state."""
+        """Return a trial for each choice of a request that has enough candidates in this state."""
         found = []
         for way in request.ways:
             candidates = self._candidates_of(way)

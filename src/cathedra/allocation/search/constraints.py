@@ -159,7 +159,8 @@ class NodeConstraint:
         return values.by_element if self.lists else values.masks
 
     def open_values(self, state: Any) -> Iterable[Any]:
-        """The keys of `carriers` of which matchAttribute still needs one; ``state`` is that of placed devices."""
+        """Return the keys of `carriers` of which matchAttribute still needs one; ``state`` is that of placed
+        devices."""
         return [(state[0], one) for one in state[1]] if self.lists else (state,)
 
     def value(self, option: RequestOption, position: int) -> Value | None:

@@ -95,7 +95,7 @@ class _Pool:
         self.blocked: dict[Any, int] = {}
 
     def blocked_after(self, state: Any) -> int:
-        """The devices that cannot be had any more once ``state`` is consumed of the pool."""
+        """Return the devices that can no longer be allocated once ``state`` is consumed of the pool."""
         known = self.blocked.get(state)
         if known is None:
             if len(self.blocked) >= _STATES:
@@ -164,7 +164,7 @@ class _NodeCounters:
 
 
 def _pool_counters(problem: Problem, at: int) -> tuple[_Pool, Any, int]:
-    """A pool with counters, what is consumed of it before anything is placed, and what that blocks."""
+    """Return a pool with counters, its state before anything is placed, and the devices that this state blocks."""
     supply, with_groups = problem.supply, problem.features.compatibility_groups
     consumers = _consumers_of(supply.usable[at], problem)
     made = _Pool(consumers, problem.states[at], supply.offsets[at], with_groups=with_groups)
@@ -221,7 +221,8 @@ class Counters:
         return left & ~state.blocked
 
     def after(self, option: RequestOption, state: CounterState, position: int) -> CounterState:
-        """The state after the device at ``position`` was charged, unless it is in use already."""
+        """Return the state after the device at ``position`` is charged. A device with a share in use is not charged
+        again."""
         bit = 1 << position
         # The first share of a device is charged for the whole device; further shares are free.
         if state.shared & bit:
@@ -277,14 +278,14 @@ class Counters:
         return low
 
     def entangled(self, devices: int) -> int:
-        """These devices, and all that consume counters of the same pools."""
+        """Return these devices, and all devices that consume counters of the same pools."""
         for pool in self._pools:
             if pool.everyone & devices:
                 devices |= pool.everyone
         return devices
 
     def _charged_pools(self, left: int) -> Iterable[int]:
-        """The pools on which consumers among ``left`` lie, and perhaps others."""
+        """Return the places of the pools to which consumers among ``left`` belong, and perhaps of others."""
         # Looking at every pool is cheaper than looking at every device.
         if left.bit_count() >= len(self._pools):
             return range(len(self._pools))

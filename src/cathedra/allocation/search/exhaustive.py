@@ -47,7 +47,7 @@ class ExhaustiveSearch:
         self.chosen: list[list[int]] = [[0] * len(requests) for requests in problem.requests]
 
     def run(self) -> Solution | None:
-        """The first solution, or None.
+        """Return the first solution, or None if there is none.
 
         Raises:
             FatalError: the walk met a failure.

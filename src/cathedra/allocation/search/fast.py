@@ -63,7 +63,7 @@ class FastSearch:
         placements for requests of other components."""
 
     def run(self) -> Solution | None:
-        """The first solution, or None.
+        """Return the first solution, or None if there is none.
 
         Raises:
             FatalError: the walk would meet a failure before a solution.
@@ -77,7 +77,7 @@ class FastSearch:
         return Solution(tuple(map(tuple, placements)), tuple(map(tuple, self.chosen)))
 
     def place(self, choice: Choice, position: int, state: State) -> State:
-        """The state after the device at ``position`` is placed, which the trail remembers."""
+        """Place the device at ``position``, record the placement in the trail, and return the state after it."""
         after, placement = self.candidates.place(choice, position, state)
         self.trail.append(placement)
         return after
@@ -373,7 +373,8 @@ class _Scan:
         return _Scan(request, self.choice, self.needed - 1, after, self.left | self.hazards)
 
     def _failed(self) -> None:
-        """The device at ``position`` led nowhere, and those that are like it do not either."""
+        """Count a failure of the device at ``position``; after more than `_PATIENCE` failures, skip the devices like
+        it."""
         search = self.request.search
         search.has_failed = True
         search.failures += 1
@@ -433,7 +434,7 @@ def greedy(problem: Problem, bases: Bases) -> tuple[bool, Solution | None]:
 
 
 def _first(choice: Choice, left: int) -> int:
-    """The devices to be taken of those that are left; -1 if there are not enough."""
+    """Return the devices to be taken of those that are left; -1 if there are not enough."""
     if choice.devices is not None:
         wanted = mask_of(choice.devices)
         return wanted if wanted and not wanted & ~left else -1

@@ -114,7 +114,7 @@ class Lookahead:
         return self._component(claim, request)[0]
 
     def components_from(self, claim: int, request: int) -> int:
-        """The components of this request and of those behind it."""
+        """Return the components of this request and of all later ones, as a mask."""
         return self._component(claim, request)[1]
 
     def _component(self, claim: int, request: int) -> tuple[int, int]:
@@ -171,7 +171,8 @@ class Lookahead:
         return sum([max([one.count for one in request.choices], default=0) for request in self._requests[claim]])
 
     def _end_of(self, first: int) -> int:
-        """The first request from ``first`` on that cannot be judged beforehand; requests counted over all claims."""
+        """Return the first request from ``first`` on that cannot be judged beforehand, or the number of all requests.
+        Requests are counted over all claims."""
         known = self._ends.get(first)
         if known is None:
             known = len(self._places)
@@ -244,7 +245,8 @@ class Lookahead:
         return choice.count
 
     def _before_trouble(self, claim: int, request: int) -> int:
-        """The devices without which All fails quietly, before a constraint can make it fail aloud."""
+        """Return the devices of mode All before the first one on which a constraint may fail with an error. If one of
+        them cannot be had, the request fails without an error."""
         current = self._requests[claim][request]
         choice = current.choices[0]
         if current.alternatives or choice.devices is None:

@@ -73,7 +73,7 @@ class GroupMatching:
         """Return True if all groups get a value."""
 
     def values_of(self, group: int) -> int:
-        """The values that the group has in some matching of all groups."""
+        """Return the values that the group has in some matching of all groups."""
         if not self._members:
             return self._domains[group] & self._spare
         reach = self._spare | self._value_of[group]
@@ -133,21 +133,21 @@ class GroupMatching:
 
 
 def positions(mask: int) -> Iterator[int]:
-    """The positions in ``mask``, ascending."""
+    """Yield the positions in ``mask``, in ascending order."""
     while mask:
         yield (mask & -mask).bit_length() - 1
         mask &= mask - 1
 
 
 def bits(mask: int) -> Iterator[int]:
-    """Each position of ``mask`` as a mask of its own, ascending."""
+    """Yield each position of ``mask`` as a mask of its own, in ascending order."""
     while mask:
         yield mask & -mask
         mask &= mask - 1
 
 
 def mask_of(members: Iterable[int]) -> int:
-    """The mask with these positions."""
+    """Return the mask with these positions."""
     mask = 0
     for position in members:
         mask |= 1 << position

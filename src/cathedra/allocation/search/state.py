@@ -131,7 +131,8 @@ class Frame(Protocol):
 
 
 def depth_first(first: Frame) -> SearchResult:
-    """The result of ``first``. The first FOUND ends everything: what the open frames have chosen is the solution."""
+    """Run a search from its first frame, and return the result of that frame. The first FOUND ends the search: the
+    choices of the open frames are the solution."""
     frames = [first]
     result: SearchResult | None = None
     while frames:

@@ -125,7 +125,7 @@ class Symmetry:
         return self._classes
 
     def _different_options(self) -> list[tuple[RequestOption, tuple[int, ...] | None]]:
-        """One of all options that put the same tests to a device, with its devices if it is All."""
+        """Return one of all options that apply the same tests to a device, with its devices if its mode is All."""
         candidates = self._candidates
         found: dict[object, tuple[RequestOption, tuple[int, ...] | None]] = {}
         for requests in self._problem.requests:
@@ -175,8 +175,8 @@ class Symmetry:
         )
 
     def _part_in(self, option: RequestOption, devices: tuple[int, ...] | None, position: int) -> int:
-        """The role of the device for mode All: none, one of many, or, if a constraint may end the walk, this very
-        device."""
+        """Return the role of the device for mode All: -1 if it has none, the number of devices if it is one of many,
+        or, if a constraint may end the walk, its own position."""
         if devices is None or position not in devices:
             return -1
         return position if option.checks_capacity_last else len(devices)

@@ -72,7 +72,7 @@ class Signature:
             self._by_name = {name.removeprefix(prefix): value for name, value in self.attributes.items()}
 
     def attribute(self, name: str) -> DeviceAttribute | None:
-        """The attribute with the qualified ``name``; a bare one counts as the driver's
+        """Return the attribute with the qualified ``name``, or None; a bare one counts as the driver's
         (docs/spec/allocation.md §10.2)."""
         found = self.attributes.get(name)
         if found is not None:
@@ -264,7 +264,7 @@ def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
 
 
 def groups_of(consumption: object) -> tuple[str, ...]:
-    """The compatibility groups that an entry of consumesCounters names."""
+    """Return the compatibility groups that an entry of consumesCounters names."""
     groups: tuple[str, ...] = getattr(consumption, "compatibility_groups", ()) or ()
     return groups
 
@@ -292,12 +292,12 @@ class Interner:
         self._common: Projection | None = ()
 
     def next_number(self) -> int:
-        """A number that nothing had before."""
+        """Return a number that was never returned before."""
         # One call into C: two threads never get the same number.
         return next(self._numbers)
 
     def signature(self, driver: str, device: Device) -> Signature:
-        """The one signature of all devices that look like this one."""
+        """Return the signature of a device; devices that are equal in all that a signature holds share one."""
         frame = self.shape(
             (
                 driver,
@@ -325,7 +325,7 @@ class Interner:
         return found
 
     def variant(self, device: Device, taints: Sequence[DeviceTaint], owner: SliceRecord) -> int:
-        """A number that two devices share if and only if they differ in nothing but name and signature."""
+        """Return a number that two devices share if and only if they differ in nothing but name and signature."""
         return self.shape(
             (
                 "variant",
@@ -338,7 +338,7 @@ class Interner:
         )
 
     def shape(self, key: object) -> int:
-        """A number for any other thing that is compared often."""
+        """Return a number for any other value that is compared often."""
         known = self._shapes.get(key)
         if known is None:
             # Numbers are never reused, so dropping them makes equal things unequal for a while and never the reverse.
@@ -348,7 +348,7 @@ class Interner:
         return known
 
     def projected(self, shape: int, projection: Projection, project: Callable[[Projection], object]) -> int:
-        """A number for what ``project`` leaves of things of that shape."""
+        """Return a number for the result of ``project`` on values of that shape."""
         key = (shape, projection)
         known = self._projected.get(key)
         if known is None:

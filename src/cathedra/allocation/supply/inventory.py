@@ -181,7 +181,7 @@ class Inventory:
         self.withhold(key, ())
 
     def snapshot(self) -> InventorySnapshot:
-        """The state of this moment; the same object as long as nothing changes."""
+        """Return the state of this moment; the same object as long as nothing changes."""
         if self._snapshot is None:
             self._flush()
             assert self._unbound_slices is not None
@@ -201,7 +201,7 @@ class Inventory:
         return self._snapshot
 
     def slices(self) -> tuple[ResourceSlice, ...]:
-        """All slices as they were given last, in the order of the lister."""
+        """Return all slices as they were last given, in the order of the lister."""
         return tuple(self._sources[record.name] for record in _in_order(self._records.values()))
 
     def statistics(self) -> dict[str, int]:

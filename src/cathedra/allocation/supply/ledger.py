@@ -140,7 +140,7 @@ class Ledger:
         return key_of(claim) in self._assumed
 
     def snapshot(self) -> LedgerSnapshot:
-        """The state of this moment; the same object as long as nothing changes."""
+        """Return the state of this moment; the same object as long as nothing changes."""
         if self._snapshot is None:
             self._snapshot = LedgerSnapshot(self._pools.snapshot(), self._changelog.mark())
         return self._snapshot
@@ -276,7 +276,7 @@ def _holding(claim: str, uid: str, result: DeviceRequestAllocationResult) -> Hol
 
 
 def qualified(name: str, driver: str) -> str:
-    """A capacity's or attribute's full name: a bare one belongs to the driver."""
+    """Return the full name of a capacity or attribute; a bare name belongs to the driver."""
     return name if "/" in name else f"{driver}/{name}"
 
 

@@ -31,10 +31,10 @@ class MergeObserver(Protocol):
     """Observer of rules that cannot be applied."""
 
     def failed(self, rule: DeviceTaintRule, message: str) -> None:
-        """An expression of the rule's own failed on a device, which is left alone."""
+        """Handle an expression of the rule itself that failed on a device; the rule does not taint that device."""
 
     def unreadable(self, slice_: ResourceSlice, error: UnreadableRule) -> None:
-        """A rule cannot be applied to a slice, which stays as it was."""
+        """Handle a rule that cannot be applied to a slice; the slice stays as it was."""
 
 
 class SliceChange(NamedTuple):
@@ -99,7 +99,7 @@ class MergedSlices:
         self._classes.pop(name, None)
 
     def _named(self, *rules: DeviceTaintRule) -> list[ResourceSlice]:
-        """The slices with devices of the names that one of the rules gives."""
+        """Return the slices with a device that one of the rules selects by names."""
         return [
             slice_
             for slice_ in self._sources.values()
@@ -148,10 +148,10 @@ class _Silent:
     """An observer that reports nothing, for readers."""
 
     def failed(self, rule: DeviceTaintRule, message: str) -> None:
-        """The device is left alone."""
+        """Ignore the failure; the rule does not taint the device."""
 
     def unreadable(self, slice_: ResourceSlice, error: UnreadableRule) -> None:
-        """The slice stays as it is."""
+        """Ignore the error; the slice stays as it is."""
 
 
 def _by_names_only(rule: DeviceTaintRule) -> bool:
@@ -173,7 +173,7 @@ class _Selectors:
         classes: Mapping[str, DeviceClass],
         observer: MergeObserver,
     ) -> ResourceSlice:
-        """The slice with the taints of rules.
+        """Return the slice with the taints of rules.
 
         Raises:
             UnreadableRule: an expression does not compile.

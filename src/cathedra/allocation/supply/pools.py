@@ -212,7 +212,7 @@ class NodeSupply:
         return tuple([pool.shape_under(projection, self.interner) for pool in self.pools]), self.node_mask
 
     def apart(self) -> NodeSupply:
-        """The same supply with caches of its own, for a search in another thread: searches change the caches."""
+        """Return the same supply with caches of its own, for a search in another thread: searches change the caches."""
         twin = copy(self)
         twin.caches = Caches()
         return twin
@@ -250,11 +250,11 @@ class _PoolStateCache:
         self._ledger: LedgerSnapshot | None = None
 
     def place_of(self, pool: PoolID) -> int:
-        """The place of one of the pools."""
+        """Return the place of a pool among these pools."""
         return self._places[pool]
 
     def at(self, ledger: LedgerSnapshot) -> tuple[PoolState, ...]:
-        """The states at a moment."""
+        """Return the states of the pools at the moment of ``ledger``."""
         before = self._ledger
         if before is not None and before.pools is ledger.pools:
             return self._states

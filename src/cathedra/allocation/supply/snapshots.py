@@ -58,7 +58,7 @@ class Changelog(Generic[E]):
         self.last = None
 
     def mark(self) -> Mark[E]:
-        """This moment: the same mark until the next change."""
+        """Return the mark of this moment: the same mark until the next change."""
         if self.last is None:
             self.last = Mark(self, self._entries, self._first, self._first + len(self._entries))
         return self.last
@@ -89,7 +89,7 @@ class FrozenMap(Mapping[K, V]):
     @overload
     def get(self, key: K, /, default: V | D) -> V | D: ...
     def get(self, key: K, /, default: Any = None) -> Any:
-        """The value of ``key``, or ``default``."""
+        """Return the value of ``key``, or ``default`` if there is none."""
         return self._parts[hash(key) & _MASK].get(key, default)
 
     def __getitem__(self, key: K) -> V:
@@ -120,7 +120,7 @@ class SharedMap(Generic[K, V]):
         self._own = bytearray(_PARTS)
 
     def get(self, key: K) -> V | None:
-        """The value of ``key``, or None."""
+        """Return the value of ``key``, or None if there is none."""
         return self._parts[hash(key) & _MASK].get(key)
 
     def set(self, key: K, value: V) -> None:

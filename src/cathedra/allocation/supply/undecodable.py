@@ -68,7 +68,7 @@ _Held = tuple[DeviceRequestAllocationResult, ...]
 
 
 def _claim(what: Undecodable) -> tuple[_Held, tuple[Withheld, ...]]:
-    """The devices that a claim holds, whole, and the pools that it may hold others of."""
+    """Return the devices that a claim holds, as whole devices, and the pools of which it may hold others."""
     status = _part(_values(what), "status")
     allocation = _part(status, "allocation")
     results: Any = _part(_part(allocation, "devices"), "results")
@@ -121,20 +121,21 @@ def _values(what: Undecodable) -> Any:
 
 
 def _part(values: Any, field: str) -> Any:
-    """A field of plain values: None if it is absent, `_UNREADABLE` if what should have it is of another form."""
+    """Return a field of plain values: None if it is absent, `_UNREADABLE` if ``values`` is no mapping."""
     if values is None or values is _UNREADABLE:
         return values
     return values.get(field) if isinstance(values, Mapping) else _UNREADABLE
 
 
 def _name(values: Any, field: str) -> str | None:
-    """A name, if there is one that can be read."""
+    """Return a name; None if it is absent, empty or no text."""
     found = _part(values, field)
     return found if isinstance(found, str) and found else None
 
 
 def _nodes_of(allocation: Any) -> frozenset[str]:
-    """The nodes that an allocation can be used on, where it names them; empty: any."""
+    """Return the names of the nodes on which an allocation can be used; empty if none are named, so that it may be
+    any."""
     terms = _part(_part(allocation, "nodeSelector"), "nodeSelectorTerms")
     if not isinstance(terms, list) or not terms:
         return frozenset()
@@ -148,7 +149,7 @@ def _nodes_of(allocation: Any) -> frozenset[str]:
 
 
 def _names_in(term: Any) -> set[str]:
-    """The names of nodes that a term is confined to; empty: it is not, as far as can be read."""
+    """Return the names of the nodes to which a term is confined; empty if no such names can be read."""
     fields = _part(term, "matchFields")
     for one in fields if isinstance(fields, list) else ():
         values = _part(one, "values")

@@ -74,7 +74,7 @@ def decode_json(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str 
 
 
 def _with_known_keys(obj: T, values: Any, body: bytes, shape: GoType) -> T | None:
-    """The object that a body was decoded to, if it has no unknown key, and none twice."""
+    """Return the decoded object; None if the body has an unknown key, or may have a repeated one."""
     keys = _known_keys(values, shape)
     # The last of two equal keys wins in JSON. Kubernetes reports the repetition, and only the text still shows it: more
     # keys in the text than in the values.

@@ -23,8 +23,8 @@ from cathedra.api.struct import EMPTY_LIST, KubeStruct, RawJSON, json_names, rep
 
 @cache
 def _skeleton(kind: type[KubeStruct]) -> tuple[Any, tuple[bytes, ...]] | None:
-    """A struct with just the fields of ``kind`` that lead to opaque JSON, and the names of those that hold it, quoted;
-    None if none does."""
+    """Return a struct with just the fields of ``kind`` that lead to opaque JSON, and the quoted names of those that
+    hold it; None if none does."""
     skeleton = _build(kind, frozenset())
     return None if skeleton is None else (skeleton, tuple(sorted(_holding(skeleton))))
 
@@ -72,7 +72,7 @@ def _or_null(annotation: Any) -> Any:
 
 
 def _leading(annotation: Any, above: frozenset[type]) -> Any:
-    """The annotation's skeleton; None if no opaque JSON is below it."""
+    """Return the annotation's skeleton; None if no opaque JSON is below it."""
     origin = typing.get_origin(annotation)
     if origin in (types.UnionType, typing.Union):
         for option in typing.get_args(annotation):
@@ -162,7 +162,7 @@ def restore_empty_lists(obj: Any, body: bytes) -> Any:
 
 
 def _outlined(body: bytes) -> Any:
-    """The lists and maps of a body that has been read before; numbers in opaque parts may be of any size."""
+    """Decode a body again, for its lists and maps only. If a number is too large, all numbers become texts."""
     try:
         return msgspec.json.decode(body)
     except msgspec.ValidationError:
@@ -201,7 +201,8 @@ def _with_terms(selector: Any, values: Any) -> Any:
 
 
 def _with_conditions(holder: Any, values: Any) -> Any:
-    """One of the two lists of binding conditions spelled out empty beside the other, which is refused."""
+    """Return ``holder`` with a mark on an explicit empty list of binding conditions, if the other of the two lists has
+    elements: Kubernetes refuses that."""
     marked = _marked(
         holder,
         values,

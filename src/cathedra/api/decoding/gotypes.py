@@ -113,7 +113,7 @@ class _GoTypes:
         self._made: dict[str, GoType] = {}
 
     def struct(self, name: str) -> GoType:
-        """The form of a named type of this package."""
+        """Return the type that this package declares as ``name``; each is made once."""
         if name in self._made:
             return self._made[name]
         info = type_info(self._package, name)
@@ -136,7 +136,7 @@ class _GoTypes:
         return made
 
     def of(self, go: str) -> GoType:
-        """The form of a Go type as this package writes it."""
+        """Return the type of a Go type expression, as this package writes it; pointers are ignored."""
         go = go.lstrip("*")
         if go in _SCALARS:
             form, bits = _SCALARS[go]

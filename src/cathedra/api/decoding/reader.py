@@ -200,7 +200,8 @@ class Reader:
     def _one_of_several(
         self, value: JSONValue, shape: GoType, path: Place | None, fields: tuple[str, ...], owner: GoType | None
     ) -> Any:
-        """A schema, or what may stand in its place; anything else is passed over, as Kubernetes does.
+        """Read a schema, or the boolean or list that may stand in its place. Where a list may stand, any other value is
+        read as None, as in Kubernetes.
 
         Unknown and repeated fields below it are not reported: Kubernetes decodes this part by a decoder that ignores
         them.

@@ -76,7 +76,7 @@ class _Scanner:
         return self._text[self._position]
 
     def value(self, where: str) -> None:
-        """One value with everything in it."""
+        """Skip one value with everything in it; raise `_Broken` at the first syntax error."""
         open_brackets: list[str] = []
         while True:
             self.blanks()

@@ -95,7 +95,7 @@ def write_yaml(value: object, *, sort_keys: bool = True) -> bytes:
 
 @cache
 def _dumper() -> Any:
-    """A dumper that knows what Go's library reads and PyYAML does not: ``y`` and ``n``, ``1e3``, ``0o17``."""
+    """Return a dumper that quotes texts that only Go's library reads otherwise: ``y`` and ``n``, ``1e3``, ``0o17``."""
     # start-up time: most answers are JSON
     import yaml
 
@@ -108,7 +108,7 @@ def _dumper() -> Any:
 
 
 def _in_go_words(error: Any) -> str:
-    """A syntax error as Go's library words it: it counts lines from nought, except where the scanner stopped."""
+    """Return a syntax error in the words of Go's library, which counts lines from 0 except in errors of the scanner."""
     marks = (getattr(error, "problem_mark", None), getattr(error, "context_mark", None))
     line = next((mark.line for mark in marks if mark is not None and mark.line), 0)
     if line and marks[0] is not None and marks[0].line and type(error).__name__ == "ScannerError":
@@ -346,7 +346,11 @@ def _finite(value: Any) -> Any:
 
 
 def _key(key: Any, value: Any) -> str:
-    """A map's key as the text that JSON has."""
+    """Return a map's key as the text that JSON has.
+
+    Raises:
+        DecodeError: keys of its type are not supported.
+    """
     if isinstance(key, str):
         return key
     if isinstance(key, bool):
@@ -360,7 +364,7 @@ def _key(key: Any, value: Any) -> str:
 
 
 def _short_float(value: float) -> str:
-    """The shortest text that names the same number of 32 bits."""
+    """Return the shortest text of the same 32-bit number; ``.inf`` or ``-.inf`` if it is too large for 32 bits."""
     try:
         single = struct.pack("<f", value)
     except OverflowError:

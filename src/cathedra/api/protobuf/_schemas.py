@@ -172,7 +172,7 @@ _PLAIN: Final = {
 
 @cache
 def _named(go: str) -> Scalar:
-    """The form of a Go type, on plain values."""
+    """Return the `Scalar` that writes and reads a Go type as plain values."""
     go = go.lstrip("*")
     special = _ONE_OF_SEVERAL.get(go)
     if special is not None:

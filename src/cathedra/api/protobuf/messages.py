@@ -162,7 +162,7 @@ class _Codec:
     def _embed(
         self, outer: TypeInfo, field_info: FieldInfo, attributes: dict[str, str], hints: dict[str, Any]
     ) -> _Part:
-        """A message on the wire whose fields are the outer struct's own."""
+        """Register an embedded struct and return its part: a message whose fields are the outer struct's attributes."""
         number = field_info.number
         info = locate(outer.package, field_info.go)
         if info is None:
@@ -279,7 +279,7 @@ def _nothing(obj: Any) -> tuple[Any, ...]:
 
 
 def _getter(attributes: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """The values of those attributes; of the empty one the object itself."""
+    """Return a function that reads these attributes of an object; "" stands for the object itself."""
     if "" in attributes:
         return lambda obj: tuple([getattr(obj, name) if name else obj for name in attributes])
     if len(attributes) > 1:

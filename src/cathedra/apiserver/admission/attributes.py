@@ -32,7 +32,7 @@ class AdmissionAttributes(msgspec.Struct, frozen=True, gc=False):
     """State that plugins keep from one pass to the next, by plugin."""
 
     def but(self, **changes: Any) -> AdmissionAttributes:
-        """The same request with other values in the named attributes."""
+        """Return the same request with other values in the named attributes."""
         return msgspec.structs.replace(self, **changes)
 
     @property

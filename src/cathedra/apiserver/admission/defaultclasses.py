@@ -38,7 +38,7 @@ class DefaultIngressClass(AdmissionPlugin):
         self._registry = registry
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """The ingress with a class.
+        """Return the ingress, with the default class if it is new and names none.
 
         Raises:
             StatusError: 403, several classes are the default.
@@ -67,7 +67,7 @@ class DefaultStorageClass(AdmissionPlugin):
         self._registry = registry
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """The claim with a class."""
+        """Return the claim, with the newest default class if it is new and names none."""
         claim: PersistentVolumeClaim = request.object
         if request.operation != "CREATE" or request.subresource:
             return claim

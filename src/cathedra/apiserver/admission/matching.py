@@ -90,7 +90,7 @@ class Matcher:
         return any(selector.matches(one.metadata.labels) for one in objects if hasattr(one, "metadata"))
 
     def namespace(self, request: AdmissionAttributes) -> Any | None:
-        """The request's namespace; None in cluster scope, and for namespaces themselves.
+        """Return the request's namespace object; None in cluster scope, and for requests for namespaces themselves.
 
         Raises:
             StatusError: 500, it is not there.

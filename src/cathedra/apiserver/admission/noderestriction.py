@@ -259,7 +259,7 @@ def _taints(node: Node) -> tuple[Any, ...]:
 
 
 def _denied_labels(new: Mapping[str, str], old: Mapping[str, str]) -> str:
-    """The labels that differ and that a node may not touch, sorted, as one text."""
+    """Return the keys of the changed labels that a node may not touch, sorted, as one text."""
     changed = {key for key in new.keys() | old.keys() if new.get(key) != old.get(key)}
     return ", ".join(sorted(_denied(changed)))
 

@@ -44,7 +44,7 @@ class PodGroupProtection(AdmissionPlugin):
         self._protected = {_POD_GROUPS, _COMPOSITES} if composites else {_POD_GROUPS}
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """The group with the finalizer."""
+        """Return the group, with the finalizer if it is new and of a protected kind."""
         group = request.object
         resource = request.definition.group_resource
         if request.operation != "CREATE" or request.subresource or resource not in self._protected:
@@ -58,7 +58,7 @@ class StorageObjectInUseProtection(AdmissionPlugin):
     kinds = frozenset(_STORAGE)
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """The volume or claim with the finalizer."""
+        """Return the volume or claim, with the finalizer if it is new."""
         if request.operation != "CREATE" or request.subresource:
             return request.object
         return _with_finalizer(request.object, _STORAGE[request.definition.group_resource])

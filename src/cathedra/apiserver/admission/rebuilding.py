@@ -52,7 +52,7 @@ class Rebuilder:
 
 
 async def _as_requested(request: AdmissionAttributes, version: VersionDefinition, made: CustomObject) -> CustomObject:
-    """The object in the version of the request, where a webhook converts between versions."""
+    """Return the object, converted to the version of the request if its definition has a conversion webhook."""
     conversion = request.definition.conversion
     if conversion is None or version.name == request.version.name:
         return made

@@ -169,11 +169,11 @@ class _StoredObjects:
         return [entry.object for entry in self._registry.table(_CLASSES).entries()]
 
     def claims(self, namespace: str) -> list[ResourceClaim]:
-        """The claims of a namespace."""
+        """Return the claims of a namespace."""
         return [entry.object for entry in self._registry.table(CLAIMS).select(Selection(namespace))]
 
     def pod(self, namespace: str, name: str) -> Pod | None:
-        """A pod, if it is there."""
+        """Return a pod; None if it does not exist."""
         return self._registry.find(PODS, f"{namespace}/{name}")
 
 

@@ -35,7 +35,7 @@ def check_conditions(errors: ErrorList, path: FieldPath, conditions: Sequence[Ma
 
 
 def check_named_rule(errors: ErrorList, path: FieldPath, rule: NamedRuleWithOperations) -> None:
-    """A rule of a policy, which may be about some names only."""
+    """Check a rule of a policy, which may be limited to some resource names."""
     seen: set[str] = set()
     for position, name in enumerate(rule.resource_names):
         where = path.child("resourceNames").index(position)

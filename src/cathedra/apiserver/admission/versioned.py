@@ -54,15 +54,15 @@ class VersionedAttributes:
             self._objects[version.name, old] = _shown(wanted, made)
 
     def object(self, version: VersionDefinition) -> dict[str, Any] | None:
-        """The object in that version, with its kind; None in a deletion."""
+        """Return the object in that version, with its kind; None in a deletion."""
         return self._view(version, old=False)
 
     def old_object(self, version: VersionDefinition) -> dict[str, Any] | None:
-        """The stored object in that version; None in a creation."""
+        """Return the stored object in that version, with its kind; None in a creation."""
         return self._view(version, old=True)
 
     def attributes(self, version: VersionDefinition) -> dict[str, Any]:
-        """The request without its objects, as a ``AdmissionRequest`` of admission.k8s.io."""
+        """Return the request without its objects, as an ``AdmissionRequest`` of admission.k8s.io."""
         request = self._request
         shown: dict[str, Any] = {
             "kind": _kind(self._gvk(version)),
@@ -125,7 +125,7 @@ def size_of(request: AdmissionAttributes) -> int:
 
 
 def own_kind(kind: type) -> GroupVersionKind | None:
-    """The kind of a sub-resource's body that has one of its own; None for all others."""
+    """Return the kind of a sub-resource's body that has a kind of its own; None for all other types."""
     return _OWN_KINDS.get(kind)
 
 

@@ -96,7 +96,7 @@ class Authenticator:
 
 
 def _bearer_token(headers: RequestHeaders) -> str:
-    """The first token that the headers show, or "".
+    """Return the first bearer token in the headers; "" if there is none.
 
     Raises:
         StatusError: 401, it is longer than any token.

@@ -214,7 +214,7 @@ class PKI:
         return KeyPair(self._path(f"{name}.crt").read_bytes(), self._path(f"{name}.key").read_bytes())
 
     def _authority(self, name: str) -> Authority:
-        """An authority, to sign with."""
+        """Return the authority of that name, to sign with; it is made if it is missing."""
         if name not in self._authorities:
             # The cryptography library costs 60 ms, and a server that was started before signs nothing.
             from cathedra.certificates.authority import Authority

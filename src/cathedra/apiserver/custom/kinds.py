@@ -315,7 +315,7 @@ class InstanceStrategy(Strategy[CustomObject]):
         return errors
 
     def _validator(self, kind: type[CustomObject]) -> Validator:
-        """The compiled schema of a version."""
+        """Return the schema of a version, compiled once."""
         found = self._validators.get(kind)
         if found is None:
             found = self._validators[kind] = Validator(kind.schema)

@@ -237,11 +237,11 @@ class _CelledPair:
         return OMITTED if self._schema.type in {"object", "array"} else self._new
 
     def new(self) -> Any:
-        """The value after the write, as CEL sees it."""
+        """Return the value after the write, as CEL sees it."""
         return self._celled("new", self._new)
 
     def old(self) -> Any:
-        """The value before the write, as CEL sees it."""
+        """Return the value before the write, as CEL sees it."""
         return self._celled("old", self._old)
 
     def _celled(self, which: str, value: Any) -> Any:
@@ -328,11 +328,11 @@ class _Spot(msgspec.Struct, frozen=True):
     """Path of the outermost container whose elements have no previous value."""
 
     def below(self, step: str) -> _Spot:
-        """The place of a schema one level below."""
+        """Return the place of the schema one level below, at ``step``."""
         return _Spot(f"{self.path}{step}", uncorrelated_from=self.uncorrelated_from)
 
     def uncorrelated(self) -> _Spot:
-        """The same place, with elements that have no previous value."""
+        """Return the same place, marked as having elements without previous values."""
         return self if self.uncorrelated_from is not None else _Spot(self.path, self.root, self.path)
 
 

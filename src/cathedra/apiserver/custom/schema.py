@@ -207,7 +207,7 @@ class _Known(dict[str, Shape]):
         return isinstance(name, str)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The declared shape, or anything."""
+        """Return the declared shape of a field; `ANYTHING` for every other name."""
         return self[name]
 
 

@@ -358,20 +358,20 @@ class _Found:
         self._room = MAX_TEXT  # a Status shows no more of paths and texts
 
     def invalid(self, path: Place | None, value: Any, detail: str) -> None:
-        """A value breaks a rule."""
+        """Report a value that breaks a rule."""
         self._add(FieldError(ErrorType.INVALID, place_text(path), value, detail))
 
     def in_body(self, path: Place | None, value: Any, words: str) -> None:
-        """A value breaks a rule; the text begins with its path."""
+        """Report a value that breaks a rule, in a text that begins with its path."""
         self.invalid(path, value, f"{place_text(path)} in body {words}")
 
     def of_type(self, path: Place | None, value: Any, wanted: str, given: str) -> None:
-        """A value has another type, or a text another format."""
+        """Report a value of a wrong type, or a text of a wrong format."""
         words = f'{place_text(path)} in body must be of type {wanted}: "{given}"'
         self._add(FieldError(ErrorType.TYPE_INVALID, place_text(path), value, words))
 
     def too_few(self, path: Place | None, size: int, least: int, what: str) -> None:
-        """A list or map is smaller than it may be; ``what`` it has."""
+        """Report a list or map with too few elements; ``what`` is the noun for them."""
         if self._names_few:
             items = "item" if least == 1 else "items"
             self._add(FieldError(ErrorType.TOO_FEW, place_text(path), size, f"must have at least {least} {items}"))
@@ -379,27 +379,27 @@ class _Found:
             self.in_body(path, size, f"should have at least {least} {what}")
 
     def not_among(self, path: Place | None, value: Any, names: Sequence[str]) -> None:
-        """A value is none of the known ones."""
+        """Report a value that is none of the known ones."""
         made = ErrorList()
         made.string_not_among(place_text(path), value, names)
         self._add(made[0])
 
     def duplicate(self, path: Place | None, value: Any) -> None:
-        """An element is there twice."""
+        """Report a repeated element."""
         self._add(FieldError(ErrorType.DUPLICATE, place_text(path), value, ""))
 
     def required(self, path: Place | None) -> None:
-        """A member is missing."""
+        """Report a missing member."""
         self._add(FieldError(ErrorType.REQUIRED, place_text(path), "", ""))
 
     def too_long(self, path: Place | None, limit: int) -> None:
-        """A text is too long."""
+        """Report a text that is too long."""
         made = ErrorList()
         made.too_long(place_text(path), limit)
         self._add(made[0])
 
     def too_many(self, path: Place | None, count: int, limit: int) -> None:
-        """A list or an object has too many members."""
+        """Report a list or an object with too many members."""
         made = ErrorList()
         made.too_many(place_text(path), count, limit)
         self._add(made[0])

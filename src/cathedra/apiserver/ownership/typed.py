@@ -97,7 +97,7 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
 
 
 def _merge_lists(live: list[Any], applied: list[Any], shape: ListShape) -> list[Any]:
-    """The applied order leads; elements that only live has stay where they were between the shared ones."""
+    """Merge two lists in the order of ``applied``. Elements of ``live`` alone stay between the same shared ones."""
     left, right = list(elements(live, shape)), list(elements(applied, shape))
     left_items, right_items = dict(left), dict(right)
     shared = [element for element, _ in right if element in left_items]
@@ -252,7 +252,7 @@ def is_leaf(shape: Shape) -> bool:
 
 
 def field_shape(shape: Shape, key: str) -> Shape:
-    """The shape of a field or of a map's value."""
+    """Return the shape of a field or of a map's value; `ANYTHING` if it is unknown."""
     if isinstance(shape, MapShape):
         return shape.value
     if isinstance(shape, (StructShape, DocumentShape)):
@@ -261,7 +261,7 @@ def field_shape(shape: Shape, key: str) -> Shape:
 
 
 def elements(items: list[Any], shape: ListShape) -> Iterator[tuple[str, Any]]:
-    """The items of a list that is no leaf, each with its path element.
+    """Yield the items of a list that is not atomic, each after its path element.
 
     Raises:
         TypedError: an item has none.
@@ -271,12 +271,12 @@ def elements(items: list[Any], shape: ListShape) -> Iterator[tuple[str, Any]]:
 
 
 def element_of_text(key: str, value: str) -> str:
-    """The path element of an item that is found by one text."""
+    """Return the path element of an item with one key, whose value is a text."""
     return f'k:{{"{key}":{encode_basestring(value)}}}'
 
 
 def element_of(item: JSONValue, shape: ListShape) -> str:
-    """The path element of a list's item; as much of the item as it is found by will do.
+    """Return the path element of a list's item. Of an item with keys, only the keys need to be present.
 
     Raises:
         TypedError: it has none.
@@ -305,7 +305,7 @@ def element_of(item: JSONValue, shape: ListShape) -> str:
 
 
 def shown_element(element: str) -> str:
-    """A path element as messages show it: ``.name``, ``[name="c"]``, ``["x"]``."""
+    """Return a path element as messages show it: ``.name``, ``[name="c"]``, ``["x"]``."""
     kind, rest = element[:2], element[2:]
     if kind == "f:":
         return f".{rest}"

@@ -101,17 +101,17 @@ class Table:
         return self._history[-1].revision if self._history else self._floor
 
     def entries(self) -> Iterator[StoredObject]:
-        """Every object, in no order."""
+        """Return an iterator over all objects, in no particular order."""
         return iter(self._entries.values())
 
     def select(self, selection: Selection, start: str = "") -> Iterable[StoredObject]:
-        """The matching objects in storage order, from key ``start`` on."""
+        """Return the matching objects in storage order, from key ``start`` on."""
         keys = self._indexed_keys(selection)
         in_order = self._keys.in_order if keys is None else lambda: keys
         return self._walk(self._entries.get, in_order, selection, start)
 
     def select_at(self, revision: int, selection: Selection, start: str = "") -> Iterable[StoredObject]:
-        """The matching objects as they were at ``revision``.
+        """Return the matching objects as they were at ``revision``.
 
         Raises:
             TooOld: the history does not reach back so far.

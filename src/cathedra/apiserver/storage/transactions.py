@@ -249,7 +249,7 @@ def put_into_log(connection: sqlite3.Connection) -> None:
 
 
 def skip_to_revision(connection: sqlite3.Connection, revision: int) -> None:
-    """Number the next write after ``revision``, as if there had been one.
+    """Set the stored revision to ``revision``, so that the next write gets a later one.
 
     Raises:
         sqlite3.Error: it cannot be written.

@@ -99,7 +99,7 @@ class _Composed(dict[str, CELValue]):
         self.variables, self.values_of, self.budget = variables, values, budget
 
     def get(self, key: CELValue, default: CELValue = None) -> CELValue:
-        """The value of a variable, or its failure."""
+        """Return the value of a variable, computed once, or its failure; ``default`` for an unknown name."""
         if key in self:
             return self[key]
         compiled = self.variables.get(key)

@@ -96,7 +96,7 @@ def _mutation(mutation: Mapping[str, Any], declared: Any) -> tuple[str, Expressi
 
 
 def _patch(patch_type: str, value: Any) -> Mutated:
-    """The patch that a value stands for.
+    """Return the patch that an expression's value represents.
 
     Raises:
         NotJSON: it has no form in JSON, or the types in it are named wrongly.

@@ -160,8 +160,8 @@ class ObjectTypes(msgspec.Struct, frozen=True):
 
 
 def _resolved(schema: Schema, components: Mapping[str, Schema], seen: frozenset[str]) -> tuple[Schema, frozenset[str]]:
-    """The schema itself, and the references that lead to it; a reference that leads back to one of them is an object
-    of which nothing more is known."""
+    """Follow references, and return the schema and all references seen. A reference that leads back to one of them
+    yields an object of which nothing more is known."""
     while reference := _reference(schema):
         if reference in seen:
             return {"type": "object"}, seen
@@ -171,14 +171,14 @@ def _resolved(schema: Schema, components: Mapping[str, Schema], seen: frozenset[
 
 
 def _reference(schema: Schema) -> str:
-    """The reference that a schema is, also one that is wrapped to carry a description; "" if it is none."""
+    """Return the reference of a schema, also if it is wrapped to carry a description; "" if there is none."""
     if "$ref" in schema:
         return str(schema["$ref"])
     return next((found for one in schema.get("allOf") or () if (found := _reference(one))), "")
 
 
 def _with_metadata(properties: Mapping[str, Schema], components: Mapping[str, Schema]) -> Mapping[str, Schema]:
-    """The fields with those that every object has: kind, apiVersion, and in metadata name and generateName."""
+    """Return the fields with those that every object has: kind, apiVersion, and in metadata name and generateName."""
     metadata, _ = _resolved(properties.get("metadata") or {}, components, frozenset())
     known: Mapping[str, Schema] = metadata.get("properties") or {}
     if {"kind", "apiVersion"} <= set(properties) and {"name", "generateName"} <= set(known):

@@ -462,7 +462,7 @@ class _Checker:
         return True
 
     def fits_itself(self, left: Type, right: Type) -> bool:
-        """The same for two types that are no lists, maps or opaque types of one kind."""
+        """Return True if the types fit; `fits` takes apart two lists, two maps and two opaque types."""
         kind, other = left.kind, right.kind
         if other is Kind.PARAM:
             valid, bound = self.binds(left, right)

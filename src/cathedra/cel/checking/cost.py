@@ -197,7 +197,7 @@ class _Estimator:
     # --- calls
 
     def estimated(self, node: CallExpr, operands: list[Operand], costs: list[Range]) -> tuple[Range, Range | None]:
-        """The cost of a call with its arguments, and the size of its result, over all overloads that are possible."""
+        """Return the cost of a call with its arguments, and the size of its result if known, over all overloads."""
         if node.function in ("_&&_", "_||_"):
             return Range(costs[0].low, costs[0].plus(costs[1]).high), None
         if node.function == "_?_:_":
@@ -225,7 +225,7 @@ class _Estimator:
         return widest, result_size
 
     def sized(self, operand: Operand) -> Range:
-        """The size as Kubernetes' own formulas look for it."""
+        """Return the size of an operand, or of its path if it has none, as Kubernetes' own formulas look it up."""
         if operand.size is not None:
             return operand.size
         found = self.size_of(operand.path) if self.size_of is not None and operand.path else None

@@ -570,7 +570,7 @@ def _has_string_keys(one: Type) -> bool:
 
 
 def _plain_map(one: Type) -> bool:
-    """A map of texts to anything but maps: so it is not one of the device's maps of domains, which have a default."""
+    """Return True for a map of texts to anything but maps. This excludes a device's maps of domains, with a default."""
     return one.kind is Kind.MAP and one.params[0].kind is Kind.STRING and one.params[1].kind is not Kind.MAP
 
 

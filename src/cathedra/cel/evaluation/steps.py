@@ -162,7 +162,7 @@ _NO_LIMIT: Final = 20_000_000
 
 
 def _require_list(value: CELValue) -> None:
-    """The cost of these calls is counted over a list; anything else makes Kubernetes give up."""
+    """Raise `EvaluationAborted` unless the value is a list, over which the cost is counted; Kubernetes aborts too."""
     if not isinstance(value, list):
         # The first method of Go's interface that the type lacks; it is part of the error text.
         missing = "Contains" if value.__class__ in (str, bytes) else "Add"

@@ -211,7 +211,7 @@ def equivalent(left: CELValue, right: CELValue) -> bool:
 
 
 def insert(mapping: CELValue, key: CELValue, value: CELValue) -> CELValue:
-    """One more entry; a key that is there already is an error."""
+    """Return the map with one more entry, or a failure if it has the key already."""
     if find(mapping, key)[1]:
         return Failure(f"insert failed: key {text(key)} already exists")
     # The accumulator is changed in place: copying it for each entry would take quadratic time.
@@ -221,7 +221,7 @@ def insert(mapping: CELValue, key: CELValue, value: CELValue) -> CELValue:
 
 
 def insert_all(mapping: CELValue, more: CELValue) -> CELValue:
-    """The entries of another map."""
+    """Return the map with the entries of another one, or a failure if it has one of the keys already."""
     for key, value in more.items():
         mapping = insert(mapping, decode_key(key), value)
         if isinstance(mapping, Failure):
@@ -242,7 +242,7 @@ def _sort_by(values: CELValue, keys: CELValue) -> CELValue:
 
 
 def _of_each(signature: str, implementation: CELValue, cost: Cost, texts: Cost | None = None) -> tuple[Overload, ...]:
-    """One overload for each type that has an order, with its name for ``%``; ``texts`` is what those of texts cost."""
+    """Declare one overload for each type that has an order, with its name for ``%``; ``texts`` is the cost of texts."""
     return tuple(
         declare(signature.replace("%", t), implementation, texts if texts is not None and t in _TEXTS else cost)
         for t in COMPARABLE

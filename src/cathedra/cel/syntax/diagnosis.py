@@ -55,7 +55,7 @@ _BEGUN: Final = re.compile(
 
 
 def _tokens(source: str, characters: list[str], issues: list[Issue]) -> list[Token]:
-    """All tokens; characters that belong to none become empty in ``characters``."""
+    """Return all tokens. Characters that belong to none are reported, and become empty in ``characters``."""
     tokens: list[Token] = []
     start = 0
     while True:
@@ -110,7 +110,7 @@ class _Reader:
         return found
 
     def nothing(self, offset: int) -> Expr:
-        """A hole in the tree."""
+        """Return a placeholder for a missing or wrong expression."""
         return Expr(self.build.next_id(), offset)
 
     def wrong(self, offset: int, message: str) -> Expr:
@@ -280,7 +280,7 @@ _TRANSPARENT: Final = frozenset(("operand", "primary of member", "nested", "lite
 
 
 def _unnested(it: Context | None) -> Context | None:
-    """The first node downwards that is more than a wrapper around another one."""
+    """Return the first node downwards that is more than a wrapper around another one; None if there is none."""
     while it is not None:
         plain = it.op is None and not it.ops and it.kind in (
             "expr", "conditionalOr", "conditionalAnd", "relation", "calc",

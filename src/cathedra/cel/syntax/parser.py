@@ -158,7 +158,7 @@ class _Parser:
         return True
 
     def whole(self) -> Expr:
-        """The tree of all tokens.
+        """Return the tree of all tokens.
 
         Raises:
             Invalid: they are no expression.
@@ -255,7 +255,7 @@ class _Parser:
         return None
 
     def field(self, level: _Level) -> None:
-        """The name of a field, up to its value."""
+        """Read the name of a field and the colon after it."""
         if self.accept("?"):
             level.optional.append(len(level.entries))
         level.key = Const(0, 0, self.take("IDENTIFIER").text)
@@ -414,7 +414,8 @@ class _Parser:
         return self.branches(pending, token, node)
 
     def branches(self, pending: list[_Operator], token: Token, node: Expr) -> Expr | None:
-        """The conditional operator, whose branches are expressions of their own."""
+        """Handle the conditional operator. Return the whole expression if the next token does not continue it, None if
+        an operand is next."""
         inner = pending[-1] if pending else None
         if token.kind == "?" and (inner is None or inner.kind == ":"):
             self.at += 1
@@ -439,7 +440,7 @@ class _Parser:
         return node
 
     def combined(self, operator: _Operator, node: Expr) -> Expr:
-        """The node of an operator whose last operand is ``node``."""
+        """Return the node of an operator whose last operand is ``node``."""
         if operator.tightness == _PREFIX:
             # Double negation disappears in the parser, as in Kubernetes: it costs nothing.
             if operator.count % 2 == 0:
@@ -459,7 +460,7 @@ class _Parser:
     # --- the ends of brackets
 
     def close(self, node: Expr) -> Expr | None:
-        """The operand that ``node`` and its brackets make; None if another expression follows in them."""
+        """Return the operand that ``node`` and its brackets form; None if another expression follows in them."""
         level = self.levels[-1]
         made = _CLOSING[level.kind](self, level, node)
         if made is not None:

@@ -253,7 +253,7 @@ class ControlPlaneResources(
 
 
 def _without(pod: PodInfo, entries: set[str]) -> PodInfo:
-    """The pod without these entries: what today's half sees of it."""
+    """Return the pod without these entries, as the plugin for devices receives it."""
     if not entries:
         return pod
     rest = tuple(entry for entry in pod.pod.spec.resource_claims if entry.name not in entries)

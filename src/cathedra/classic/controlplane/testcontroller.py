@@ -62,7 +62,7 @@ class ControlPlaneTestDriver(ControllerDriver):
         return self._allocated.statistics()
 
     async def allocate(self, claims: Sequence[ControllerAllocation], selected_node: str) -> None:
-        """One claim after the other, as long as there is something left."""
+        """Allocate one claim after the other; one that cannot be allocated gets an ``error``."""
         for wanted in claims:
             try:
                 wanted.allocation = self._allocate(wanted, selected_node)
@@ -94,7 +94,7 @@ class ControlPlaneTestDriver(ControllerDriver):
     async def unsuitable_nodes(
         self, pod: Pod, claims: Sequence[ControllerAllocation], potential_nodes: list[str]
     ) -> None:
-        """A node does if it has room for all of the pod's claims together."""
+        """Enter, for each claim, the nodes without room for all of the pod's claims together."""
         self._allocated.exclude_nodes(claims, potential_nodes)
 
 

@@ -49,7 +49,7 @@ class NamedResourcesSliceStrategy(Strategy[v1alpha2.ResourceSlice]):
     def validate_update(
         self, new: v1alpha2.ResourceSlice, old: v1alpha2.ResourceSlice, context: RequestContext
     ) -> ErrorList:
-        """The same, and whose it is."""
+        """Check all rules of a new slice, and that node and driver have not changed."""
         errors = self.validate_create(new, context)
         for name, value, before in (
             ("nodeName", new.node_name, old.node_name),

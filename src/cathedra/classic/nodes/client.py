@@ -271,7 +271,7 @@ class ClassicDial:
     def __call__(
         self, driver: str, endpoint: str, offered: tuple[str, ...]
     ) -> tuple[ConnectedPlugin, HealthClient | None]:
-        """The driver behind ``endpoint``.
+        """Register a driver, and return the client of its plugin at ``endpoint``. There is no health client.
 
         Raises:
             RegistrationError: it does not offer a version of that time, or is registered already.
@@ -442,7 +442,7 @@ class RegisteredVersions:
             raise self._refusal(driver, endpoint, f"N{text}. err={error}", f"n{text}: {error}") from error
 
     def _refusal(self, driver: str, endpoint: str, text: str, later: str) -> RegistrationError:
-        """The refusal in the words of releases until 1.30, or in those of 1.31."""
+        """Return the error of a refused registration in the words of releases until 1.30, or in those of 1.31."""
         name = go_quote(driver)
         if self._names_step:
             step = f"kubernetes.io/dra: ValidatePlugin for DRA plugin {name} failed. {text}"

@@ -105,7 +105,10 @@ def _not_generated(pod: Pod, entry: PodResourceClaim) -> str:
 
 
 def _missing(namespace: str, name: str, release: str) -> str:
-    """The scheduler looked claims up in the informer's store first, then in caches of two names."""
+    """Return the text for a missing claim in the words of the release.
+
+    The scheduler looked claims up in the informer's store first, in later releases in caches of two names.
+    """
     if classic.CLAIM_MISSING_BY_KIND.holds_in(release):
         return f'could not find ResourceClaim "{namespace}/{name}"'
     if classic.CLAIM_MISSING_IN_ASSUME_CACHE.holds_in(release):

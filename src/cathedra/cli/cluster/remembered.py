@@ -127,7 +127,7 @@ def _check_fields(spec: Mapping[str, Any], origin: Path | None) -> None:
 
 
 def _written(option: CommandOption, value: Any) -> Any:
-    """A value as a file has it."""
+    """Return an option's value as it is written to a file."""
     if option.table:
         entries = value if option.repeatable else [entry for entry in (value or "").split(",") if entry]
         return {name.strip(): _plain(text.strip()) for name, _, text in (entry.partition("=") for entry in entries)}
@@ -141,7 +141,7 @@ def _plain(text: str) -> bool | str:
 
 
 def _read(option: CommandOption, value: Any, origin: Path | None) -> Any:
-    """A value of a file as the command line would give it.
+    """Return a value of a file as the command line would give it.
 
     Raises:
         InvalidOption: it has the wrong type.

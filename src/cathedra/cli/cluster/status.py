@@ -114,7 +114,7 @@ async def _warnings(transport: HTTPTransport) -> tuple[str, ...]:
 
 @contextmanager
 def _end_of(pid: int) -> Iterator[asyncio.Event]:
-    """An event that is set when the process has ended."""
+    """Yield an event that is set when the process has ended, or at once if it does not exist."""
     ended = asyncio.Event()
     try:
         handle = os.pidfd_open(pid)

@@ -119,7 +119,7 @@ def _after(word: str, names: tuple[str, ...]) -> str:
 
 
 def _few(pairs: dict[str, str]) -> str:
-    """The short ones of the driver itself; uuids and bus addresses are what ``kubectl get -o yaml`` is for."""
+    """Return the pairs with short values and unqualified names; ``kubectl get -o yaml`` shows the others."""
     return " ".join(f"{name}={value}" for name, value in pairs.items() if len(value) <= 20 and "/" not in name)
 
 
@@ -130,7 +130,8 @@ def _print(
     rows: Iterable[tuple[str, ...]],
     lines: Iterable[tuple[str, str]],
 ) -> None:
-    """A table if it fits without breaking a word, else without its last columns, else one or two lines a row."""
+    """Print a table if it fits without breaking a word, else without its last columns, else one or two lines per
+    row."""
     kept = list(rows)
     if not kept:
         console.print(f"[bold]{title}[/bold]\n  none\n")

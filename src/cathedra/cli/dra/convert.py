@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(found: Conversion) -> None:
-    """The texts one after the other, as documents of one."""
+    """Write the texts to standard output one after the other, as documents of one YAML stream."""
     output = exact(sys.stdout)
     for number, file in enumerate(found.files):
         if number and not file.text.startswith("---"):

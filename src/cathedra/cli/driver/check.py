@@ -141,7 +141,8 @@ async def _examine(
 
 @asynccontextmanager
 async def _bench(arguments: argparse.Namespace, directory: Path, clock: Clock) -> AsyncIterator[Bench]:
-    """The bench, with an API server if none was named, and directories of its own for a driver that is started."""
+    """Yield the bench, with an API server if none was named, and directories of its own for a driver that is
+    started."""
     async with AsyncExitStack() as stack:
         node, kubeconfig = arguments.node or _NODE, arguments.kubeconfig
         nodes = [node, *(f"{node}-{number}" for number in range(2, arguments.nodes + 1))]
@@ -171,7 +172,7 @@ class _API:
 
 @asynccontextmanager
 async def _node_bench(arguments: argparse.Namespace, api: _API, node: str, directory: Path) -> AsyncIterator[Bench]:
-    """The bench of one node."""
+    """Yield the bench of one node, and close it at the end."""
     registry = arguments.socket or (directory / "registry" if arguments.program else _REGISTRY)
     own = (directory / "cdi",) if arguments.program else DEFAULT_DIRECTORIES
     cdi = tuple(arguments.cdi_dir or own)

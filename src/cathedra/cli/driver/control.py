@@ -20,7 +20,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _directory(arguments: argparse.Namespace) -> Path:
-    """The directory of the driver that is meant: the one named, else the only one on the node that takes orders.
+    """Return the directory of the driver that is meant: the one named, else the only one on the node that takes orders.
 
     Raises:
         InvalidOption: there is none, or there are several.

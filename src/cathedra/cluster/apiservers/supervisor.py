@@ -114,7 +114,8 @@ class Supervisor:
         program: Sequence[str] = PROGRAM,
         silence: float = SILENT_SECONDS,
     ) -> None:
-        """A child that has sent no line for twice ``silence`` seconds is killed and started again."""
+        """Prepare a supervisor. A child that has sent no line for twice ``silence`` seconds is killed and started
+        again."""
         self._config, self._clock, self._say, self._usage, self._program = config, clock, say, usage, program
         self._silence = silence
         self._launched: list[_Child] = []

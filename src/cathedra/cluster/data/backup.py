@@ -258,7 +258,8 @@ def restore(data: DataDir, source: Path, *, name: str = "") -> Backup:
 
 
 def _renamed(backup: Backup, name: str, folder: Path) -> Backup:
-    """The cluster that it was may still run, at the port that it has."""
+    """Return the backup under another cluster name, and rename it in ``folder``. Port and kubeconfig are removed: the
+    original cluster may still run, at that port."""
     for entry in ("port", "kubeconfig"):
         (folder / entry).unlink(missing_ok=True)
     described = folder / "cluster.yaml"

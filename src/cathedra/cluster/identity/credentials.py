@@ -138,7 +138,8 @@ def _with_certificate(target: Target, data: Path, user: UserInfo, clock: Clock) 
 
 
 async def _driver_token(administrator: Target, part: Part, clock: Clock) -> str:
-    """A token of the driver's account, bound to the Node object; account and permissions are made if missing."""
+    """Return a token of the driver's account, bound to the Node object. Create the account and its permissions if they
+    are missing."""
     async with await HTTPTransport.open(administrator) as transport:
         client = Client(transport, clock=clock)
         try:

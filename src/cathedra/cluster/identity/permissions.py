@@ -184,7 +184,7 @@ def driver_objects(
 def _granted(
     name: str, account: Subject, rules: tuple[PolicyRule, ...]
 ) -> Iterator[tuple[ResourceRef[KubeObject], Any]]:
-    """A role with these rules, and its binding to the driver's account."""
+    """Yield a role with these rules, and its binding to the driver's account."""
     metadata = ObjectMeta(name=name)
     yield resources.CLUSTERROLES, ClusterRole(metadata=metadata, rules=rules)
     role = RoleRef(api_group=_RBAC, kind="ClusterRole", name=name)

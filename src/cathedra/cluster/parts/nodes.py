@@ -111,7 +111,7 @@ def profiled_drivers(profile: HardwareProfile, gates: FeatureGates) -> tuple[Dri
 
 
 def _of_release(driver: D, gates: FeatureGates) -> D:
-    """The driver, serving what node agents of the release call."""
+    """Return the driver, changed to serve what node agents of the release call."""
     if not gates.has(behaviours.DRA_SERVICE_V1BETA1):
         driver.services = (DRA_OF_131,)
         # Allocations of 1.31 do not mark devices with admin access.

@@ -111,7 +111,7 @@ def _fields(record: logging.LogRecord) -> Mapping[str, str | int]:
 
 
 def _word(value: str | int) -> str:
-    """A value as one word, quoted where it is none."""
+    """Return a value as one word, quoted if it is not a plain one."""
     text = str(value)
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 

@@ -68,7 +68,7 @@ async def run_apiserver(config: ClusterConfig, *, say: Say) -> None:
 
 @asynccontextmanager
 async def _opened(config: ClusterConfig, gates: FeatureGates, say: Say) -> AsyncIterator[APIServer]:
-    """The API server of a data directory, with further ones beside it if there are to be any."""
+    """Yield the API server of a data directory, with further ones beside it if there are to be any."""
     from cathedra.cluster.serving import open_server  # as above
 
     async def opened() -> APIServer:

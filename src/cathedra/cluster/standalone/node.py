@@ -169,7 +169,8 @@ def _driver(config: PartConfig) -> Driver:
 
 
 def _authority_file(root: Path, target: Target) -> Path | None:
-    """The kubeconfig's authority as a file of the node, as clusters usually name it to kubelets; None: it has none."""
+    """Write the kubeconfig's authority to a file of the node, and return its path; None if there is no authority.
+    Clusters usually name such a file to kubelets."""
     if not target.certificate_authority:
         return None
     file = private_directory(root / "pki") / "client-ca.crt"

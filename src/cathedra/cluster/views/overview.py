@@ -175,7 +175,7 @@ async def _read_surroundings(client: Client, gates: FeatureGates) -> Surrounding
 
 
 async def _listed(client: Client, ref: ResourceRef[T]) -> tuple[T, ...]:
-    """All objects of a kind; none where the server does not serve it."""
+    """Return all objects of a kind; none if the server does not serve it."""
     try:
         return tuple((await client.resource(ref).list()).items)
     except StatusError as error:
@@ -313,7 +313,7 @@ def device_rows(around: Surroundings) -> Iterator[DeviceRow]:
 
 
 def _held(claim: ResourceClaim) -> Iterator[DeviceKey]:
-    """The devices that a claim holds; those under admin access stay free."""
+    """Return the devices that a claim holds; those under admin access stay free."""
     return ((one.driver, one.pool, one.device) for one in _holding(claim))
 
 

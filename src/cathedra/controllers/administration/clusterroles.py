@@ -50,7 +50,7 @@ class ClusterRoleAggregationController:
             await self._client.resource(CLUSTERROLES).update(replace(role, rules=rules))
 
     def _gathered(self, role: ClusterRole) -> list[PolicyRule]:
-        """Every rule of the selected roles once, selector by selector, roles by name."""
+        """Return each rule of the selected roles once, in the order of the selectors, then of the roles' names."""
         rules: dict[PolicyRule, None] = {}
         assert role.aggregation_rule is not None, "the role aggregates"
         others = sorted(self._roles.store.list(), key=lambda one: one.metadata.name)

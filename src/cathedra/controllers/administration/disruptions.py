@@ -153,7 +153,10 @@ class DisruptionController:
     def _still_disrupted(
         self, budget: PodDisruptionBudget, pods: Iterable[Pod]
     ) -> tuple[dict[str, Time], float | None]:
-        """The evicted pods whose deletion is still to be seen, and when the first of them is given up."""
+        """Return the evicted pods whose deletion is still to be seen, by name, with the times of their eviction.
+
+        The second value is the seconds until the first of them is given up; None if there are none.
+        """
         now = self._clock.now()
         by_name = {pod.metadata.name: pod for pod in pods}
         found: dict[str, Time] = {}
@@ -199,7 +202,7 @@ class DisruptionController:
         return sum(scales.values())
 
     def _scale(self, namespace: str, owner: OwnerReference) -> tuple[str, int] | None:
-        """The uid of what decides the number of pods, and that number."""
+        """Return the UID of the object that decides the number of pods, and that number; None if it is unknown."""
         group = owner.api_version.rpartition("/")[0]
         informer = self._scaled.get((group, owner.kind))
         found = informer.store.get(namespace, owner.name) if informer is not None else None

@@ -74,7 +74,7 @@ class ValidatingAdmissionPolicyStatusController:
 
 
 async def _kinds(policy: ValidatingAdmissionPolicy, schemas: _Schemas) -> list[GroupVersionKind]:
-    """The kinds that a policy names, sorted; ten of one rule at most."""
+    """Return the kinds that a policy names, sorted; a rule with ten kinds ends the search."""
     constraints = policy.spec.match_constraints
     found: set[GroupVersionKind] = set()
     for rule in constraints.resource_rules if constraints is not None else ():
@@ -113,7 +113,7 @@ class _Schemas:
         self._documents: dict[tuple[str, str], Mapping[str, Any]] = {}
 
     async def kind_of(self, group: str, version: str, resource: str) -> GroupVersionKind | None:
-        """The kind of a resource; None if it is not served."""
+        """Return the kind of a resource; None if it is not served."""
         paths = (await self._document(group, version)).get("paths") or {}
         prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
         for path in (f"{prefix}/namespaces/{{namespace}}/{resource}", f"{prefix}/{resource}"):
@@ -124,7 +124,7 @@ class _Schemas:
         return None
 
     async def of(self, kind: GroupVersionKind) -> KindSchema | None:
-        """The schema of a kind; None if there is none."""
+        """Return the schema of a kind; None if there is none."""
         # start-up time: CEL comes with the first policy
         from cathedra.cel.admission import KindSchema
 

@@ -56,7 +56,7 @@ class _CachedObjects(msgspec.Struct, frozen=True):
         return self.all_classes.store.list()
 
     def claims(self, namespace: str) -> Iterable[ResourceClaim]:
-        """The claims of a namespace."""
+        """Return the claims of a namespace."""
         return self.all_claims.store.by_index(BY_NAMESPACE, namespace)
 
     def pod(self, namespace: str, name: str) -> Pod | None:
@@ -108,7 +108,7 @@ class ResourceQuotaController:
             self._informers.of(ref).add_handler(on_delete=self._given_back)
 
     def _appeared(self, ref: ResourceRef[KubeObject]) -> None:
-        """A custom kind is served: quotas may have waited for it."""
+        """Register a custom kind that is served now for counting, and enqueue all quotas: some may wait for it."""
         self._count(ref)
         for quota in self._quotas.store.list():
             self._enqueue(quota)
@@ -178,7 +178,7 @@ class ResourceQuotaController:
         return used
 
     def _others(self, hard: Iterable[str]) -> dict[ResourceRef[KubeObject], set[str]]:
-        """The other resources whose objects must be counted, each with the names that it is counted for."""
+        """Return the other resources whose objects must be counted, each with the names that it is counted for."""
         found: dict[ResourceRef[KubeObject], set[str]] = {}
         for name in hard:
             plain = _CORE_NAMES.get(name, name)

@@ -234,7 +234,7 @@ class DeviceTaintEvictionController:
                 yield eviction
 
     def _held_claims(self, pod: Pod) -> Iterator[ResourceClaim]:
-        """The claims that a pod may really use: its own where they were generated, and reserved for it."""
+        """Yield the claims that a pod may really use: reserved for it or its group, and made for it if generated."""
         group = podclaims.pod_group_name(pod) if self._workloads else ""
         generated = {status.resource_claim_name for status in pod.status.resource_claim_statuses}
         extended = "" if self._evicts_extended else podclaims.extended_claim_name(pod)

@@ -123,12 +123,12 @@ class JobController:
         self._job_gone(job.metadata.uid)
 
     def _job_resolved(self, what: Undecodable, job: Job | None) -> None:
-        """A job that could not be decoded is reported next, or has gone."""
+        """Handle a job that could not be decoded: it can be now and is reported next, or it has gone (None)."""
         if job is None:
             self._job_gone(what.uid)
 
     def _pod_resolved(self, what: Undecodable, pod: Pod | None) -> None:
-        """The same for a pod."""
+        """Handle a pod that could not be decoded: it can be now and is reported next, or it has gone (None)."""
         rest, _ = rest_of(Pod, what)
         if pod is None and rest is not None:
             self._pod_changed(rest)
@@ -328,7 +328,7 @@ class _Sync:
         return double + single[: max(0, count - len(double))]
 
     def _next_indexes(self, count: int) -> list[int]:
-        """The first indexes that are neither done nor being worked on."""
+        """Return the first ``count`` indexes that are neither done nor being worked on."""
         taken = {completion_index(pod) for pod in self._tally.active}
         if replaces_only_failed(self._job):
             taken |= {

@@ -66,7 +66,10 @@ class CronJobController:
         self._queue.add(key_of(cron_job))
 
     def _updated(self, old: CronJob, new: CronJob) -> None:
-        """A new schedule counts from now on: jobs that it would have started earlier are not started."""
+        """Enqueue a changed cron job.
+
+        A new schedule counts from now on: jobs that it would have started earlier are not started.
+        """
         if (old.spec.schedule, old.spec.time_zone) == (new.spec.schedule, new.spec.time_zone):
             self._enqueue(new)
             return
@@ -115,7 +118,7 @@ class CronJobController:
     # What has been.
 
     def _with_outcomes(self, cron_job: CronJob, jobs: list[Job]) -> CronJobStatus:
-        """The status with jobs that have ended or vanished taken off the list of active ones."""
+        """Return the status without active jobs that have ended or vanished, and with the last completion time."""
         by_uid = {job.metadata.uid: job for job in jobs}
         status = cron_job.status
         known = {reference.uid for reference in status.active}
@@ -207,7 +210,7 @@ class CronJobController:
         return replace(status, active=(*status.active, reference_to(job)), last_schedule_time=Time(due))
 
     def _due(self, cron_job: CronJob, schedule: Schedule) -> float | None:
-        """The last time at which a job should have been started and was not, unless it is too late for it."""
+        """Return the last start time (in seconds) that was missed and is not too late; None if there is none."""
         now, spec = self._clock.now(), cron_job.spec
         last = cron_job.status.last_schedule_time or cron_job.metadata.creation_timestamp
         earliest = last.timestamp if last is not None else now

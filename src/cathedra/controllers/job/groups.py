@@ -122,7 +122,11 @@ class JobGroups:
         return await self._with_count(group, wanted)
 
     async def _of_parent(self, job: Job, pods: Sequence[Pod], parent: OwnerReference) -> PodGroup | None:
-        """The workload belongs to the job's controller, which leaves the group of these pods to the job."""
+        """Return the group of these pods in a workload of the job's controller, which leaves that group to the job.
+
+        The group of a new job is created. Return None if the workload or its template is missing, or if a job that is
+        not new has no group.
+        """
         workload = self._workload_of(parent, job.metadata.namespace)
         template = _template(workload, job.metadata.annotations[GROUP_TEMPLATE_NAME]) if workload is not None else None
         if workload is None or template is None:

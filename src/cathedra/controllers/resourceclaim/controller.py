@@ -126,7 +126,7 @@ class ResourceClaimController:
             self._enqueue_claims(pod)
 
     def _pod_resolved(self, what: Undecodable, pod: Pod | None) -> None:
-        """A pod that could not be decoded is reported next, or has gone."""
+        """Handle a pod that could not be decoded: it can be now and is reported next, or it has gone (None)."""
         if pod is not None:
             return
         self._deleted.add(what.uid)
@@ -234,7 +234,7 @@ class ResourceClaimController:
         return self._groups.store.get(pod.metadata.namespace, name)
 
     def _sharing_group(self, pod: Pod, entry: PodResourceClaim) -> PodGroup | None:
-        """The pod's PodGroup if the claim of this entry is the group's."""
+        """Return the pod's PodGroup if the claim of this entry is the group's, else None."""
         group = self._group_of(pod)
         return group if group is not None and podclaims.shares_claim(entry, group) else None
 
@@ -282,7 +282,7 @@ class ResourceClaimController:
             )
 
     async def _claim_for(self, pod: Pod, entry: PodResourceClaim) -> str:
-        """The name to record for an entry, creating its claim if need be; "" if there is nothing to record."""
+        """Return the name to record for an entry, creating its claim if need be; "" if there is nothing to record."""
         template = entry.resource_claim_template_name
         if not template:
             return ""

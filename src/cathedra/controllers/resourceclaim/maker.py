@@ -73,11 +73,11 @@ class ClaimMaker:
         self._claims.add_handler(on_add=self._forget, on_delete=self._forget)
 
     def get(self, namespace: str, name: str) -> ResourceClaim | None:
-        """The claim of that name as far as known here."""
+        """Return the claim of that name, cached or made recently; None if it is not known here."""
         return self._claims.store.by_key.get((namespace, name)) or self._recent((namespace, name))
 
     def find(self, owner: KubeObject, entry: str) -> ResourceClaim | None:
-        """The claim that was generated for this very owner and entry, if there is one.
+        """Return the claim that was generated for this owner and entry; None if there is none.
 
         Raises:
             ClaimUndecodable: there may be one, which cannot be decoded.
@@ -252,7 +252,7 @@ def check_group_gate(pod: Pod, gates: FeatureGates) -> None:
 
 
 def generate_name(owner: str, entry: str) -> str:
-    """The prefix of a generated claim's name; both parts are cut in proportion when they are too long."""
+    """Return the prefix of a generated claim's name; both parts are cut in proportion if it is too long."""
     prefix = f"{owner}-{entry}-"
     total = len(prefix)
     if total <= _LONGEST_PREFIX:
@@ -263,7 +263,7 @@ def generate_name(owner: str, entry: str) -> str:
 def claim_from_template(
     template: ResourceClaimTemplate, owner: KubeObject, entry: str, gates: FeatureGates
 ) -> ResourceClaim:
-    """The claim to create for the entry of ``owner``.
+    """Return the claim to create for the entry of ``owner``.
 
     Raises:
         FeatureDisabled: the template uses a feature that is off.

@@ -115,7 +115,7 @@ class DaemonSetController(WorkloadController[DaemonSet]):
         return min(pauses, default=None), await self._create(daemons, missing)
 
     def _ended(self, obj: DaemonSet, node: str, pods: Iterable[Pod], pauses: list[float]) -> list[Pod]:
-        """The pods that have ended and are replaced now; ``pauses`` gets the seconds that others have to wait."""
+        """Return the pods that have ended and are replaced now; ``pauses`` gets the seconds that others must wait."""
         doomed: list[Pod] = []
         for pod in pods:
             if not is_terminal(pod):
@@ -159,7 +159,7 @@ class DaemonSetController(WorkloadController[DaemonSet]):
         await self._revisions.forget_beyond(obj, obj.spec.revision_history_limit, prefix + digest, in_use)
 
     async def _write_status(self, daemons: Daemons) -> None:
-        """Each node counts by its first pod, also when that is being deleted."""
+        """Write the status. Each node counts by its first pod, also when that is being deleted."""
         obj, by_node, wanted = daemons.obj, daemons.by_node, daemons.wanted
         running = [oldest_first(by_node[node])[0] for node in sorted(wanted) if by_node.get(node)]
         available = sum(map(daemons.is_available, running))
@@ -213,7 +213,7 @@ def daemon_pod(obj: DaemonSet, node: str, digest: str) -> Pod:
 
 
 def _pinned(spec: PodSpec, node: str) -> Affinity:
-    """The pod's affinity with one required term left: that very node. The scheduler does the binding."""
+    """Return the pod's affinity with one required term left, which is for that node. The scheduler does the binding."""
     field = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
     required = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(field,)),))
     affinity = spec.affinity or Affinity()

@@ -147,7 +147,7 @@ class _ReplicasController(WorkloadController[T]):
             await self.client.resource(self.ref, obj.metadata.namespace).update_status(replace(changed, status=status))
 
     def related(self, obj: T) -> Iterator[Pod]:
-        """The active pods beside which the object's own crowd a node."""
+        """Return the active pods that are counted to find crowded nodes for scaling down; none by default."""
         return iter(())
 
     def failure(self, reason: str, message: str, now: Time) -> Any:

@@ -66,7 +66,7 @@ class Revisions:
         await self._delete(self._unused(owner, in_use)[: -limit or None])
 
     async def forget_beyond(self, owner: KubeObject, kept: int | None, current: str, in_use: Collection[str]) -> None:
-        """The same where used revisions count among those that are kept beside the ``current`` one."""
+        """Delete the oldest unused revisions, so that ``kept`` are left beside the ``current`` one; used ones count."""
         limit = _KEPT if kept is None else kept
         excess = sum(revision.metadata.name != current for revision in self._of(owner)) - limit
         await self._delete(self._unused(owner, {*in_use, current})[: max(0, excess)])

@@ -71,7 +71,10 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         return partial(is_member, obj)
 
     def _revision_deleted(self, revision: ControllerRevision) -> None:
-        """A revision that is still in use is made again, also while its set waits for its pods to end."""
+        """Enqueue the set of a deleted revision.
+
+        A revision that is still in use is made again, also while its set waits for its pods to end.
+        """
         owner = controller_of(revision)
         if owner is not None and owner.kind == self.ref.kind:
             self.queue.add(ObjectKey(revision.metadata.namespace, owner.name))

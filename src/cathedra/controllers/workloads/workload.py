@@ -117,7 +117,7 @@ class WorkloadController(Generic[T]):
         self._pod_changed(pod)
 
     def _pod_resolved(self, what: Undecodable, pod: Pod | None) -> None:
-        """A pod that could not be decoded is reported next, or has gone."""
+        """Handle a pod that could not be decoded: it can be now and is reported next, or it has gone (None)."""
         rest, _ = rest_of(Pod, what)
         if pod is None and rest is not None:
             self._pod_changed(rest)

@@ -139,7 +139,7 @@ class AttachingController:
         self._look_at_those_who_wait(recorded(claim, self._driver.name))
 
     def _resolved(self, what: Undecodable, claim: ResourceClaim | None) -> None:
-        """A claim that could not be decoded is reported next, or has gone."""
+        """Handle a claim that could not be decoded: it can be now and is reported next, or it has gone (None)."""
         rest, _ = rest_of(ResourceClaim, what)
         if claim is None and rest is not None:
             self._vanished(rest)

@@ -124,7 +124,7 @@ class FabricController:
         return slices.lay_out(map(self._reachable, pools), self.driver.name)
 
     def _reachable(self, pool: Pool) -> Pool:
-        """The pool with devices that wait to be attached, for all nodes unless it selects some."""
+        """Return the pool with devices that wait to be attached, for all nodes unless it or a device selects some."""
         devices = tuple(map(self._waited_for, pool.devices))
         selects = pool.node_selector is not None or any(map(_selects_nodes, devices))
         # A fabric device can be attached to any node, so without a selector the pool is for all of them. A slice

@@ -533,7 +533,7 @@ def _is_intact(entry: CheckpointEntry) -> bool:
 
 
 def _unmeant(error: Exception) -> Exception | None:
-    """The error, if where it was raised is of use: it was not raised on purpose."""
+    """Return the error if its traceback is useful; None if it was raised on purpose."""
     return None if isinstance(error, (DriverError, Retry)) else error
 
 

@@ -256,5 +256,5 @@ class MetadataFiles:
 
 
 def _full_name(claim: Claim, request: str) -> str:
-    """The request as the file names it: with the subrequest that was chosen."""
+    """Return the request as the file names it: with the subrequest that was chosen, if any."""
     return next((a.request for a in claim.allocations if a.base_request == request), request)

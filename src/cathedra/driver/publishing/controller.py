@@ -258,7 +258,7 @@ class ResourceSliceController:
             self._sync_later(found, RESTORE_DELAY if agent_starts else SYNC_DELAY)
 
     def _undecodable(self, what: Undecodable) -> None:
-        """A slice of the driver cannot be decoded: it is replaced by one that can be."""
+        """Enqueue the pool of a slice that cannot be decoded: the slice is replaced by one that can be."""
         if self._started:
             for name in self._desired:
                 if self._is_in(what, name):
@@ -397,7 +397,7 @@ class ResourceSliceController:
         return Publisher(self._driver, self._owner, None if self._pool_name else self._node_name)
 
     def _existing(self, pool_name: str) -> list[resource.ResourceSlice]:
-        """The pool's slices: those of the watch, and later writes."""
+        """Return the pool's slices: those of the watch, with later writes and deletions applied."""
         now = self._clock.monotonic()
         self._written = {name: entry for name, entry in self._written.items() if entry[1] > now}
         self._deleted = {uid: expiry for uid, expiry in self._deleted.items() if expiry > now}
@@ -450,7 +450,7 @@ def _version(found: resource.ResourceSlice) -> int:
 
 
 def _dropped_features(sent: resource.ResourceSliceSpec, got: resource.ResourceSliceSpec) -> list[str]:
-    """The features whose fields are missing from the answer, by name of their gate."""
+    """Return the features whose fields are in ``sent`` and not in ``got``, by the names of their gates."""
     before, after = sent.devices, got.devices
 
     def lost(present: Callable[[resource.Device], object]) -> bool:

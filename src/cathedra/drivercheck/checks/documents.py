@@ -25,7 +25,7 @@ async def _valid(bench: Bench) -> None:
 
 
 async def _again(bench: Bench) -> None:
-    """A checkpoint survives a reboot, /var/run does not."""
+    """Prepare a claim again without its documents: a checkpoint survives a reboot, /var/run does not."""
     claim = await bench.claims.allocate()
     bench.check_names(await bench.prepare(claim))
     for path in bench.documents_of(claim):

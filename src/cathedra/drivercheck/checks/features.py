@@ -166,7 +166,7 @@ async def _shares_apart(bench: Bench) -> None:
 
 
 async def _files(bench: Bench, claim: AllocatedClaim) -> list[Path]:
-    """The metadata files that the CDI documents of a prepared claim mount.
+    """Return the metadata files that the CDI documents of a prepared claim mount.
 
     Raises:
         CheckSkipped: there are none.

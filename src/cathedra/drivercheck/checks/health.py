@@ -46,13 +46,16 @@ async def _reports(bench: Bench) -> None:
 
 
 async def _again(bench: Bench) -> None:
-    """A kubelet that starts anew closes its stream and opens another."""
+    """Open the health stream several times: a kubelet that starts anew closes its stream and opens another."""
     for _ in range(_KUBELETS):
         await _first_report(bench)
 
 
 async def _ends(bench: Bench) -> None:
-    """A graceful stop of gRPC waits for open streams: a stream that never ends keeps the pod until it is killed."""
+    """Stop the driver while a health stream is open.
+
+    A graceful stop of gRPC waits for open streams: a stream that never ends keeps the pod until it is killed.
+    """
     bench.require_program()
     if not bench.plugin.offers_health:
         raise CheckSkipped("it offers no health service")

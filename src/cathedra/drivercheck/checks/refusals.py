@@ -45,7 +45,7 @@ async def _in_use(bench: Bench) -> None:
 
 
 async def _wrong_parameters(bench: Bench) -> None:
-    """The driver refuses wrong parameters, or has none; in both cases it responds and keeps running."""
+    """Check that the driver refuses wrong parameters, or has none, and in both cases responds and keeps running."""
     parameters = RawJSON.of({"apiVersion": "nothing.example.com/v1", "kind": "Unknown", "spec": [None, {"": -1}]})
     opaque = OpaqueDeviceConfiguration(driver=bench.plugin.info.name, parameters=parameters)
     claim = await bench.claims.configured((DeviceAllocationConfiguration(source="FromClaim", opaque=opaque),))

@@ -40,7 +40,7 @@ async def _offers_known_services(bench: Bench) -> None:
 
 
 async def _serves_what_it_offers(bench: Bench) -> None:
-    """A call without claims is legal, and what probes use (docs/spec/driver-sdk.md §5.2)."""
+    """Check that a call without claims works in each version, as probes use it (docs/spec/driver-sdk.md §5.2)."""
     bench.plugin.client()
     for version in bench.plugin.versions:
         try:

@@ -76,7 +76,7 @@ async def _remembers(bench: Bench) -> None:
 
 
 async def _overlap(bench: Bench) -> None:
-    """A rolling update with surge: the new instance comes before the old one goes."""
+    """Start a second instance before the first one ends, as a rolling update with surge does."""
     program = bench.require_program()
     claim = await bench.claims.allocate()
     before = await bench.prepare(claim)

@@ -214,7 +214,7 @@ class BindingConditions:
             self._queue.add((claim.metadata.namespace, claim.metadata.name))
 
     def _results(self, claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
-        """The claim's devices of this driver on this node that have binding conditions."""
+        """Return the claim's devices of this driver on this node that have binding conditions."""
         results = own_results(claim, self._driver)
         return [one for one in results if one.pool == self._node and one.binding_conditions]
 

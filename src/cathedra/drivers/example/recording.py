@@ -83,5 +83,5 @@ def _short(path: str) -> str:
 
 
 def _text(message: Any) -> str:
-    """A message on one line."""
+    """Return a message on one line."""
     return " ".join(str(message).split())

@@ -264,7 +264,7 @@ class NetDriver(Driver):
             self.on_error(error, f"write device status of claim {known.ref}", recoverable=True)
 
     def _entries(self, ref: Ref, entry: AllocatedDeviceStatus) -> tuple[AllocatedDeviceStatus, ...]:
-        """All entries of the claim that are to stand: an apply takes back what it leaves out."""
+        """Record an entry, and return all entries of the claim: an apply removes those that it leaves out."""
         told = self._told.setdefault(ref.uid, {})
         told[entry.device, entry.share_id] = entry
         return tuple(told.values())
@@ -389,7 +389,7 @@ class NetDriver(Driver):
 
 
 def _namespace(uid: str, device: ClaimedDevice | PreparedDeviceRecord) -> str:
-    """The name that the network of the claim's pod gets."""
+    """Return the name that the network namespace of the claim's pod gets."""
     return f"dra-{_digest(uid, device.device, device.share_id)}"
 
 
@@ -404,7 +404,7 @@ def _hook(plan: InterfacePlan) -> Hook:
 
 
 def _made_name(uid: str, device: ClaimedDevice | PreparedDeviceRecord) -> str:
-    """The name on the host of an interface that is made; it follows from the claim, so that a new try finds it."""
+    """Return the name on the host of an interface that is made; it follows from the claim, so that a retry finds it."""
     return f"nd{_digest(uid, device.device, device.share_id)}"
 
 

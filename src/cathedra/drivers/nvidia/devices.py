@@ -192,7 +192,7 @@ def make_partition(nvml: Nvml, partition: Partition) -> LivePartition:
 
 
 def _compute_instance(nvml: Nvml, instance: Any, slices: int) -> int:
-    """The compute instance with all slices; the profiles are in the order of the table of NVML's header."""
+    """Create the compute instance with all slices and return its ID; profiles are numbered as in NVML's header."""
     profile = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}[slices]
     shared = nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
     info = nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(instance, profile, shared)

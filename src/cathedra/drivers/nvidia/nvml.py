@@ -171,10 +171,10 @@ def _clique(nvml: Nvml, handle: Any) -> str:
     return f"{uuid.UUID(bytes=bytes(bytearray(info.clusterUuid)))}.{info.cliqueId}"
 
 
-def _supported(nvml: Nvml, ask: Callable[[], T]) -> T | None:
-    """The answer, or None where the GPU or its driver does not know the question."""
+def _supported(nvml: Nvml, call: Callable[[], T]) -> T | None:
+    """Return the result of ``call``; None if the GPU or its driver does not support that call."""
     try:
-        return ask()
+        return call()
     except nvml.NVMLError as error:
         known = (nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_FUNCTION_NOT_FOUND, nvml.NVML_ERROR_INVALID_ARGUMENT)
         if error.value in known:
@@ -189,7 +189,7 @@ def _pci_address(bus_id: str) -> str:
 
 
 def _semantic(version: str) -> str:
-    """A version of three numbers: ``570.86.15``, ``535.104`` becomes ``535.104.0``, leading zeros go."""
+    """Return a version of three numbers without leading zeros: ``570.86.15``; ``535.104`` becomes ``535.104.0``."""
     numbers = [str(int(part)) for part in version.split(".")[:3] if part.isdigit()]
     return ".".join([*numbers, "0", "0"][:3])
 

@@ -164,7 +164,7 @@ class SharingManager:
             shutil.rmtree(place)
 
     def _daemons(self, claim: str) -> list[Path]:
-        """The directories of a claim's daemons; "": of all."""
+        """Return the directories of a claim's daemons; with "", of all daemons."""
         return sorted(self._directory.glob(f"{claim}*-*"))
 
     def _place(self, claim: str, uuids: Sequence[str]) -> Path:

@@ -146,7 +146,7 @@ class VersionChange:
         return made_text
 
     def _converted(self, value: Mapping[str, Any], gvk: GroupVersionKind) -> JSONObject:
-        """The values of one object, and a note of what was done."""
+        """Return the values of one object, converted if its version allows it. Changes and problems are recorded."""
         if gvk.group != _GROUP or gvk.version == self._to:
             return {**value}
         where = _title(value, gvk)
@@ -249,7 +249,7 @@ def _empty(text: str, element: YAMLNode, name: str) -> Iterator[TextEdit]:
 
 
 def _elements(node: YAMLNode, kind: str) -> Iterator[YAMLNode]:
-    """The requests or devices of an object."""
+    """Yield the requests or devices of an object."""
     found: YAMLNode | None = node
     for step in parts_of(kind):
         found = found.get(step) if found is not None else None

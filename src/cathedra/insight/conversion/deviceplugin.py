@@ -90,7 +90,7 @@ class DevicePluginChange:
         return json_written({**(made if is_list else {"apiVersion": "v1", "kind": "List"}), "items": items}, text)
 
     def _changed(self, value: Any) -> Any:
-        """The values of a document with claims; what has to be done is noted object by object."""
+        """Return the values of a document with claims; the steps of the change are recorded object by object."""
 
         def change(one: Mapping[str, Any], gvk: GroupVersionKind) -> Any:
             plan = self._plan(one, gvk)

@@ -152,7 +152,7 @@ class _Block:
         self._bounds[id(node.entries[-1][0])] = (self._bounds[id(node.entries[-1][0])][0], self._end)
 
     def entry(self, key: YAMLNode) -> str:
-        """The lines of an entry, all of them complete."""
+        """Return the lines of an entry; a margin or newline that the text lacks at its ends is added."""
         start, end = self._bounds[id(key)]
         lines = self._text[start:end]
         if start == self._begin:
@@ -167,7 +167,7 @@ class _Block:
         return TextEdit(self._begin, self._end, lines[self._column :])
 
     def indented(self, lines: str, by: int) -> str:
-        """The lines moved to the right, or, if ``by`` is negative, to the left."""
+        """Return the lines moved to the right by ``by`` columns, or, if ``by`` is negative, to the left."""
         return "".join(self._moved(line, by) for line in lines.splitlines(keepends=True))
 
     def _moved(self, line: str, by: int) -> str:
@@ -199,7 +199,7 @@ class _Block:
 
 
 def _loose(lines: _Block, key: YAMLNode, inner: YAMLNode) -> str:
-    """The lines of an entry without its own: what is below it moves to the left."""
+    """Return the lines that replace an entry by the entries below it, which are moved to the left."""
     written = lines.entry(key).splitlines(keepends=True)
     at = next(
         n for n, line in enumerate(written) if line.lstrip().startswith((key.text, f'"{key.text}', f"'{key.text}"))
@@ -230,7 +230,7 @@ def _gaps(text: str, inner: YAMLNode) -> str:
 
 
 def _spelled(node: YAMLNode, name: str) -> str:
-    """A key as the others of the mapping are written: JSON has them in quotes."""
+    """Return a key in the style of the other keys of the mapping: in quotes, as in JSON, if one of them is."""
     quoted = any(key.style == '"' for key, _ in node.entries)
     return f'"{name}"' if quoted else name
 
@@ -270,7 +270,8 @@ def _block_comments(text: str) -> list[str]:
 
 
 def _without_flow(text: str, node: YAMLNode, key: YAMLNode) -> TextEdit:
-    """An entry in flow style goes with the comma behind it, or, if it is the last, with the one before it."""
+    """Return the edit that removes an entry in flow style, with the comma behind it or, if it is the last, the one
+    before it."""
     number = next(n for n, entry in enumerate(node.entries) if entry[0] is key)
     if number + 1 < len(node.entries):
         return TextEdit(key.start, node.entries[number + 1][0].start, "")

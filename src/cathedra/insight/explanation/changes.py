@@ -95,7 +95,7 @@ class _Remedies:
         )
 
     def _as_it_is(self, pod: Pod) -> Pod:
-        """The pod without the names of claims that do not exist."""
+        """Return the pod without the names of claims that do not exist."""
         made = self.subject.made if self.subject is not None else frozenset()
         statuses = tuple(one for one in pod.status.resource_claim_statuses if one.resource_claim_name not in made)
         return replace(pod, status=replace(pod.status, resource_claim_statuses=statuses))

@@ -274,7 +274,7 @@ class Explainer:
             yield claim_report(claim, subject.origins[name], subject.pod, subject.state, made=name in subject.made)
 
     def _placed(self, subject: PodSubject, where: str) -> Explanation:
-        """A pod that has its node."""
+        """Return the explanation of a pod that has its node."""
         pod, state = subject.pod, subject.state
         reports = tuple(self._reports(subject))
         if is_terminal(pod):
@@ -375,7 +375,7 @@ def _not_placed(found: Explanation, pod: Pod) -> Explanation:
 
 
 def _of_template(change: Remedy, claim: ResourceClaim, template: ResourceClaimTemplate, where: str) -> Remedy:
-    """A change of the claim that would be made, as one of its template."""
+    """Return a change of the claim that would be made as a change of its template."""
     made = f"claim {claim.metadata.namespace}/{claim.metadata.name}"
     return structs.replace(
         change,

@@ -125,7 +125,7 @@ def _by_nearness(others: list[tuple[str, int, Any]], *, upwards: bool) -> list[t
 
 
 def _literal(root: CallExpr) -> tuple[Const, Expr] | None:
-    """The literal of a comparison, and the part that is compared with it."""
+    """Return the literal of a comparison, and the part that is compared with it; None if there is no literal."""
     left, right = root.args
     if isinstance(right, Const) and isinstance(left, CallExpr) and left.function == "compareTo" and left.target:
         # device.capacity[…].memory.compareTo(quantity("80Gi")) >= 0
@@ -159,7 +159,7 @@ def _spelled(value: JSONValue, literal: Const) -> str | None:
 
 
 def _guarded(expression: str, compiled: CompiledSelector, signatures: list[Signature]) -> Iterator[RelaxedSelector]:
-    """The selector with a test for the presence of what is missing on some device."""
+    """Yield the selector with tests for the presence of what is missing on some device, if it needs any."""
     missing = {
         name
         for signature in signatures
@@ -196,7 +196,7 @@ def _selections(root: Expr) -> Iterator[Select]:
 
 
 def _index_key(one: Expr) -> str:
-    """The literal key of ``map["key"]``."""
+    """Return the literal key of ``map["key"]``; empty if it is another expression."""
     if isinstance(one, CallExpr) and one.function == "_[_]" and isinstance(one.args[1], Const):
         return str(one.args[1].value)
     return ""

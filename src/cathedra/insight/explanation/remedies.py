@@ -135,7 +135,7 @@ class _RemedySearch:
         self.near = [node for node in near if node.metadata.name in asked][:_NODES]
 
     def _unallocated(self) -> tuple[ResourceClaim, ...]:
-        """The pod's claims that need devices, where the scheduler did not get so far."""
+        """Return the pod's claims that are not allocated yet, for an analysis that has not reached the claims."""
         if self.subject is None:
             return ()
         namespace = self.subject.pod.metadata.namespace
@@ -202,7 +202,7 @@ class _RemedySearch:
     # --- trying
 
     def _nodes(self, parts: tuple[Candidate, ...], nodes: Sequence[Node] | None = None) -> tuple[str, ...]:
-        """The nodes on which it fits with these changes."""
+        """Return the names of the nodes on which the subject fits with these changes."""
         tried = [*self.near, *self._of_removed(parts)] if nodes is None else nodes
         left = self._outside(parts, tried)
         return self._allocated(parts, left) if left else ()
@@ -220,7 +220,7 @@ class _RemedySearch:
                 yield node
 
     def _outside(self, parts: tuple[Candidate, ...], nodes: Sequence[Node]) -> Sequence[Node]:
-        """The nodes that no filter but that for devices refuses."""
+        """Return the nodes that no filter other than the one for devices refuses."""
         analysis = self.analysis
         pod = merged_pod(parts, analysis.pod)
         judgement = analysis.judgement
@@ -281,7 +281,7 @@ class _RemedySearch:
     # --- what single changes do not do
 
     def _freed_together(self) -> list[_TriedChange]:
-        """The fewest claims of one node that have to go together."""
+        """Return the smallest change found that frees several claims of one node together; empty if there is none."""
         if not self.claims:
             return []
         best: _TriedChange | None = None
@@ -323,7 +323,7 @@ class _RemedySearch:
         return whole
 
     def _new_nodes(self) -> Iterator[Remedy]:
-        """A node more, like one that is there, as it would be if nothing ran on it."""
+        """Yield the remedy that adds nodes like an existing one, as if nothing ran on them; at most one remedy."""
         waiting = self.analysis.judgement.waiting
         # No node helps a pod whose group, or whose siblings, do not exist.
         if self._search_fails() or (waiting is not None and waiting.plugin == "GangScheduling"):
@@ -403,8 +403,8 @@ class _RemedySearch:
     # --- on all nodes
 
     def _everywhere(self, works: _TriedChange) -> tuple[str, ...]:
-        """All nodes on which it fits then; none if some node would make the search fail. In large clusters those that
-        were tried."""
+        """Return the names of all nodes on which the subject then fits; none if some node would make the search fail.
+        In large clusters only those that were tried are returned."""
         asked = set(self.analysis.judgement.nodes)
         if len(asked) > _EVERYWHERE:
             return works.nodes
@@ -412,7 +412,7 @@ class _RemedySearch:
 
 
 def _smallest(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """The candidates in their order; where there are more than `_TRIED`, those with the smallest ranks."""
+    """Return the candidates in their order; if there are more than `_TRIED`, those with the smallest ranks."""
     found = list(candidates)
     if len(found) <= _TRIED:
         return found

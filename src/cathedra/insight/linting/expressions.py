@@ -133,7 +133,7 @@ _APPLIED: Final = re.compile(r"no matching overload for '(\S+)' applied to '\((.
 
 
 def _hint(issue: Issue) -> tuple[str, str]:
-    """The rule for a compiler's message, and what to write instead."""
+    """Return the rule for a compiler's message, and a hint on what to write instead; an empty one if there is none."""
     found = _APPLIED.search(issue.message)
     if found is None:
         return "cel-error", ""
@@ -306,7 +306,7 @@ def _mended(node: CallExpr) -> str:
 
 
 def _version_text(node: CallExpr) -> tuple[Expr, str] | None:
-    """The attribute and the text of a comparison of an attribute with what looks like a version."""
+    """Return the attribute and the text if an attribute is compared with what looks like a version; otherwise None."""
     for one, other in (node.args, node.args[::-1]):
         if isinstance(other, Const) and isinstance(other.value, str) and _VERSION.fullmatch(other.value):
             read = read_of(one, {})

@@ -148,7 +148,7 @@ class _Run:
         return found
 
     def _classes(self) -> dict[str, tuple[str | None, ...]]:
-        """The selectors of the classes of the cluster and of the files; the files win."""
+        """Return the selectors of the classes of the cluster and of the files, by class; the files take precedence."""
         found: dict[str, tuple[str | None, ...]] = {}
         known: Iterable[DeviceClass] = self._state.all(DeviceClass) if self._state is not None else ()
         for one in (*known, *(given.object for given in self._objects if isinstance(given.object, DeviceClass))):

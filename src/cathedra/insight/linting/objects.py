@@ -84,7 +84,7 @@ class ObjectChecks:
         return decoded.object
 
     def _validate(self, given: ManifestObject, definition: AnyDefinition, findings: Findings) -> None:
-        """The steps of a create: defaults, what the release drops, validation, warnings."""
+        """Run the steps of a create and add their findings: defaults, what the release drops, validation, warnings."""
         context = self._context(given)
         obj: Any = given.object
         metadata = obj.metadata
@@ -129,7 +129,7 @@ class ObjectChecks:
 
 
 def _definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
-    """The definitions that the release serves, with the kinds of its generation."""
+    """Return the definitions that the release serves, with the kinds of its generation."""
     if not gates.has(classic.DRIVERS_ALLOCATE):
         return all_definitions(gates)
     # start-up time: the parts of old releases, with those alone

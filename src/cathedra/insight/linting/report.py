@@ -218,7 +218,7 @@ def _finding(one: LintFinding, width: int, style: Style) -> Iterator[str]:
 
 
 def _cut(one: LintFinding, width: int) -> tuple[str, int, int]:
-    """The line without what does not fit beside the place, and the place in it."""
+    """Return the line without what does not fit beside the place, and the column and length of the place in it."""
     source, column = one.source.expandtabs(1), one.column - 1
     spare = len(source) - len(source.lstrip())
     spare = min(spare, column)

@@ -218,7 +218,7 @@ def _other_definitions() -> Mapping[tuple[str, str], AnyDefinition]:
 def _definitions(
     of_release: Callable[[FeatureGates], tuple[AnyDefinition, ...]],
 ) -> Mapping[tuple[str, str], AnyDefinition]:
-    """The kinds of the default release, each with all versions that any release has, newest first."""
+    """Return the kinds of the default release, each with all versions that any release has, newest first."""
     versions: dict[tuple[str, str], dict[str, VersionDefinition]] = {}
     # With the versions of the default release alone, clusters and dumps of older releases would become unreadable on
     # the day on which a release that drops their version becomes the default.
@@ -249,7 +249,7 @@ def _versions_of(group: str, kind: str) -> Mapping[str, VersionDefinition]:
 
 @cache
 def _read_as() -> Mapping[tuple[str, str], type[KubeObject]]:
-    """The type as which each kind is read."""
+    """Return the type as which each kind is read, by group and kind."""
     return {(kind.ref.group, kind.ref.kind): kind.ref.type for kind in READ_KINDS}
 
 

@@ -210,7 +210,8 @@ async def served_refs(transport: RawTransport, kinds: Sequence[type[KubeObject]]
 
 
 def _plain(body: bytes) -> Any:
-    """The values of an answer; without what no decoder takes, where one object of many has such a thing.
+    """Return the values of a response. If decoding fails, what no decoder accepts is replaced or left out, so that one
+    such object of many does not hide the others.
 
     Raises:
         msgspec.DecodeError: it is no JSON.
@@ -231,7 +232,8 @@ class _Reading:
         self._discovered: dict[str, asyncio.Task[frozenset[str] | None]] = {}
 
     async def release(self) -> str:
-        """The known release that is nearest to the server's."""
+        """Return the known release that is nearest to the server's; the default release if its version cannot be
+        parsed."""
         version = await self._get("/version")
         return nearest_release(str(version.get("gitVersion", ""))) or DEFAULT_RELEASE
 
@@ -244,7 +246,7 @@ class _Reading:
         return found, "" if found else "/metrics has none"
 
     async def read(self, kind: ReadKind) -> tuple[Sequence[Mapping[str, Any]], Note | None]:
-        """The objects of a kind as plain values, or why they could not be read."""
+        """Return the objects of a kind as plain values, and a note on what could not be read, or None."""
         version = await self._version(kind)
         if version is None:
             return (), self._note(kind, "not served", "the server has no {}") if kind.consequence else None

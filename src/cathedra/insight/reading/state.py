@@ -384,7 +384,8 @@ def _sorted_in(objects: Iterable[KubeObject]) -> dict[type[KubeObject], dict[Key
 
 
 def _with_merged_rules(objects: ByKind) -> ByKind:
-    """The same with the taints of rules of 1.33 and 1.34 in the slices, where rules could choose by class, too."""
+    """Return the objects with the taints of rules of 1.33 and 1.34, which could also choose by class, merged into the
+    slices."""
     known: Mapping[type[Any], Mapping[Key, Any]] = objects
     slices, rules = merged_rules(
         known.get(ResourceSlice, {}).values(),
@@ -399,7 +400,8 @@ def _with_merged_rules(objects: ByKind) -> ByKind:
 
 
 def _completed(one: KubeObject) -> KubeObject:
-    """The object with a namespace and a UID, as every object that was created has them; manifests have neither."""
+    """Return the object with a namespace and a UID, as every object that was created has them; manifests may lack
+    both."""
     metadata = one.metadata
     namespace, name = key_of(one)
     if metadata.namespace == namespace and metadata.uid:

@@ -144,7 +144,7 @@ def facts_of(node: Expr, bound: Bound, *, truth: bool = True, evaluated: bool = 
 
 
 def _of_call(node: CallExpr, bound: Bound, *, truth: bool) -> Facts:
-    """The facts that a single condition states."""
+    """Return the facts that a single condition establishes."""
     if node.function == "_==_" and truth:
         for one, other in (node.args, node.args[::-1]):
             path = path_of(one, bound)

@@ -59,7 +59,7 @@ def default_cronjob(job: batch_v1.CronJob) -> batch_v1.CronJob:
 
 
 def _without_counts(spec: batch_v1.JobSpec) -> batch_v1.JobSpec:
-    """The job of a CronJob gets its own defaults only when it is made."""
+    """Return the job spec with the defaults of its pods only; a job gets its own when it is made."""
     return replace(spec, template=default_pod_template(spec.template))
 
 

@@ -90,7 +90,7 @@ class EventStrategy(Strategy[core_v1.Event]):
         return errors
 
     def validate_update(self, new: core_v1.Event, old: core_v1.Event, context: RequestContext) -> ErrorList:
-        """The same; in the group events.k8s.io only the series of an event changes."""
+        """Return the errors of a changed event; in the group events.k8s.io only its series may change."""
         errors = _errors(new)
         if context.api_version != _STRICT:
             return errors

@@ -121,7 +121,7 @@ def _check_selector(errors: ErrorList, spec: core_v1.ResourceQuotaSpec) -> None:
 
 
 def validate_quota_update(new: core_v1.ResourceQuota, old: core_v1.ResourceQuota, gates: FeatureGates) -> ErrorList:
-    """The same, and the scopes stay."""
+    """Validate a changed quota as `validate_quota` does, and require that its scopes stay."""
     errors = validate_quota(new, *_kept(gates, old.spec.hard))
     # The recorded usage was counted for the old scopes. With others it would be wrong until the controller recounts,
     # and admission would compare new pods with it.

@@ -147,7 +147,7 @@ def _modes(modes: Iterable[str]) -> str:
 
 
 def _class(obj: KubeObject, name: str | None) -> str:
-    """The storage class, from the annotation that came before the field, or the field."""
+    """Return the storage class, from the annotation that came before the field, or from the field."""
     return obj.metadata.annotations.get("volume.beta.kubernetes.io/storage-class", name or "")
 
 

@@ -69,7 +69,7 @@ def autoscaler_cells(scaler: autoscaling_v2.HorizontalPodAutoscaler, now: float)
 
 
 def _targets(scaler: autoscaling_v2.HorizontalPodAutoscaler) -> str:
-    """The first two metrics; those besides are counted."""
+    """Return the first two metrics as text, and the number of the others; ``<none>`` if there are no metrics."""
     metrics, current = scaler.spec.metrics, scaler.status.current_metrics or ()
     shown = [_target(metric, current[i] if i < len(current) else None) for i, metric in enumerate(metrics)]
     if not shown:
@@ -230,7 +230,7 @@ def _with_annotations(metadata: ObjectMeta, added: Mapping[str, Any]) -> ObjectM
 
 
 def _list(annotations: Mapping[str, str], name: str, kind: type[K]) -> tuple[K, ...]:
-    """The elements that an annotation describes; nothing if it does not."""
+    """Return the elements that an annotation describes; none if it cannot be decoded."""
     try:
         values: Any = load_json(annotations.get(name, "[]").encode())
         return tuple(from_dict(kind, value) for value in values) if isinstance(values, list) else ()
@@ -363,5 +363,5 @@ def _resource_of(kind: str, source: Any) -> dict[str, Any]:
 # Reflection over the fields of a struct is slow; there are ten of these types, and they never change.
 @cache
 def _required(kind: type[KubeStruct]) -> tuple[str, ...]:
-    """The amounts that v1 cannot leave out."""
+    """Return the names of the amounts that v1 cannot leave out."""
     return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is Quantity)

@@ -108,7 +108,7 @@ def mutating_policy_binding_definition(gates: FeatureGates) -> ResourceDefinitio
 
 
 def _versions(gates: FeatureGates, kinds: tuple[type[KubeObject], ...]) -> tuple[VersionDefinition, ...]:
-    """The versions that the release knows, stable ones first; only the stable one is on by itself."""
+    """Return the versions that the release knows, stable ones first; only the stable one is on by default."""
     hub = kinds[0]
     made = (VersionDefinition("v1", hub), *(_like(hub, kind, gates.release) for kind in kinds[1:]))
     known = versions(gates.release, _GROUP, hub.__name__)
@@ -116,7 +116,7 @@ def _versions(gates: FeatureGates, kinds: tuple[type[KubeObject], ...]) -> tuple
 
 
 def _like(hub: type[T], kind: type[KubeObject], release: str) -> VersionDefinition:
-    """A version with the hub's shape and a type of its own."""
+    """Return a version with the hub's shape and a type of its own, which is not served by default."""
     version = kind_of(kind).version
     return VersionDefinition(
         version,

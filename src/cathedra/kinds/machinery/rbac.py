@@ -149,7 +149,7 @@ def _subject(errors: ErrorList, path: FieldPath, subject: rbac_v1.Subject, *, na
 
 
 def validate_binding_update(new: Any, old: Any) -> ErrorList:
-    """The role of a binding stays; another role takes another binding."""
+    """Validate a changed binding and refuse another role, which needs another binding."""
     errors = validate_binding(new)
     if new.role_ref != old.role_ref:
         errors.invalid(FieldPath("roleRef"), new.role_ref, "cannot change roleRef")

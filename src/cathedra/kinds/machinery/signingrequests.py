@@ -132,7 +132,7 @@ class IssuingStrategy(StatusStrategy[Request]):
 
 
 def _timed(conditions: Iterable[Condition], old: Request, now: float) -> tuple[Condition, ...]:
-    """The conditions with their times; a status that is as stored keeps the time of its transition."""
+    """Return the conditions with their times. A condition whose status is as stored keeps its transition time."""
     stored = {one.type: one for one in reversed(old.status.conditions)}
     return tuple(_dated(condition, stored.get(condition.type), now) for condition in conditions)
 

@@ -232,7 +232,7 @@ _BASIC: Final = re.compile(r"spec\.devices\[(\d+)\]\.basic\.")
 
 
 def _in_hub_form(path: str) -> str:
-    """A path of v1beta1 as the rules of the kind give it."""
+    """Return a path of v1beta1 in the form that the rules of the kind use."""
     return _BASIC.sub(r"spec.devices[\1].", _FLAT_FIELD.sub(r"spec.devices.requests[\1].exactly.\2", path))
 
 

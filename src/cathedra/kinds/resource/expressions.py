@@ -123,7 +123,10 @@ class _Constrained:
                 self._of_one.setdefault(reference, set()).update(attributes)
 
     def of(self, *references: str) -> list[set[str]]:
-        """The attributes of constraints that cover one of the references, not united: requests may be many."""
+        """Return the attributes of constraints on all requests, then on each reference.
+
+        The sets are not united: requests may be many.
+        """
         return [self._of_all, *(self._of_one.get(reference, set()) for reference in references)]
 
 

@@ -237,7 +237,7 @@ class _LogFile:
         self._file.seek(position)
 
     def read(self, size: int) -> bytes:
-        """The next bytes; b"" where nothing more is written yet."""
+        """Return the next bytes; b"" where nothing more is written yet."""
         return self._file.read(size)
 
     def __enter__(self) -> _LogFile:

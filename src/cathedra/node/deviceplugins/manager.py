@@ -59,7 +59,7 @@ class DevicePluginClient(Protocol):
         """Return the optional calls that the plugin supports."""
 
     def watch(self) -> AsyncIterator[Mapping[str, bool]]:
-        """All its devices, by ID, and whether each is healthy; again at each change, until it goes away."""
+        """Yield all devices of the plugin, by ID, and whether each is healthy; again at each change, until it ends."""
 
     async def preferred(self, available: Sequence[str], needed: Sequence[str], size: int) -> Sequence[str]:
         """Return ``size`` of the available devices, including all ``needed`` ones."""
@@ -249,7 +249,7 @@ def _healthy(plugin: _Plugin) -> list[str]:
 
 
 def _containers(pod: Pod) -> Iterator[tuple[Container, bool]]:
-    """Each container, and whether it runs beside those after it; an ordinary init container has ended by then."""
+    """Yield each container, and whether it runs beside those after it: an ordinary init container ends before."""
     for container in pod.spec.init_containers:
         yield container, is_sidecar(container)
     for container in pod.spec.containers:

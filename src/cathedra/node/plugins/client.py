@@ -145,7 +145,7 @@ class DialPlugin(Protocol):
     def __call__(
         self, driver: str, endpoint: str, offered: tuple[str, ...]
     ) -> tuple[ConnectedPlugin, HealthClient | None]:
-        """The driver behind ``endpoint``, and what reports its devices' health, if anything does.
+        """Return the driver behind ``endpoint``, and the client for its devices' health, if it reports that.
 
         Raises:
             RegistrationError: nothing among the ``offered`` versions is known here.

@@ -109,7 +109,10 @@ class PluginChannel:
             self._metrics.call(self._driver, method, code, self._clock.monotonic() - started)
 
     async def _received(self, call: Callable[..., Any]) -> AsyncGenerator[Any]:
-        """The messages of a stream, in the words of Go's gRPC where it breaks; ``call`` lacks its options alone."""
+        """Yield the messages of a stream; ``call`` lacks only its options.
+
+        If the stream breaks, the error has the words of Go's gRPC.
+        """
         stream = call(wait_for_ready=True)
         try:
             async for message in stream:
@@ -197,7 +200,7 @@ def _is_being_cancelled() -> bool:
 
 
 def _full_name(service: str) -> str:
-    """The name under which gRPC knows what a driver advertises."""
+    """Return the name of the gRPC service for what a driver advertises."""
     if service in {ALPHA_SERVICE, NO_SERVICE}:
         return "v1alpha3.Node"
     return f"k8s.io.kubelet.pkg.apis.dra.{service.partition('.')[0]}.DRAPlugin"

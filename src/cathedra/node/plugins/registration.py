@@ -221,7 +221,7 @@ class CurrentDial:
     def __call__(
         self, driver: str, endpoint: str, offered: tuple[str, ...]
     ) -> tuple[ConnectedPlugin, HealthClient | None]:
-        """The driver in the version that it prefers.
+        """Return the driver in the version that it prefers, and the client for its health service, if it has one.
 
         Raises:
             RegistrationError: there is no service that this node can call.

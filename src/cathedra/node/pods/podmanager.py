@@ -220,14 +220,14 @@ class PodManager:
             worker.vanished()
 
     def _became_undecodable(self, what: Undecodable) -> None:
-        """A pod exists and cannot be decoded: what runs goes on, and what an earlier agent left waits."""
+        """Handle a pod that cannot be decoded: what runs goes on, and what an earlier agent left waits."""
         self._undecodable.add(what.uid)
         worker = self._workers.get(what.uid)
         if worker is not None:
             worker.update_undecodable(what)
 
     def _became_decodable(self, what: Undecodable, pod: Pod | None) -> None:
-        """A pod that could not be decoded is reported next, or has gone: then ``pod`` is None."""
+        """Handle a pod that could not be decoded: it can be now and is reported next, or it has gone (None)."""
         self._undecodable.discard(what.uid)
         if pod is not None:
             return

@@ -234,7 +234,7 @@ class ContainerRunner:
         return spec if image is None else replace(spec, image=image[0], image_id=image[1].id)
 
     def _delay(self, name: str, why: Waiting) -> None:
-        """The container cannot be made now; try again later. This is no run of it."""
+        """Note that the container cannot be made now and is tried again later. This does not count as a run."""
         self._context.metrics.container_failed(_kind(self.table[name]), why.reason)
         self.table.put(self.table[name].delay(why, self._clock.monotonic()))
         self._event(self.table[name], "Warning", "Failed", f"Error: {why.message}")
@@ -272,7 +272,7 @@ class ContainerRunner:
             await self._kill(record.name, "FailedPostStartHook", self._pod.own_grace_seconds)
 
     def _target(self, record: ContainerRecord) -> ProbeTarget:
-        """The container as probes and hooks reach it; it must have been started."""
+        """Return the container as probes and hooks reach it; it must have been started."""
         assert record.current is not None
         return ProbeTarget(self._context.runtime, record.current.id, record.container, self._address)
 
@@ -399,7 +399,7 @@ def _kind(record: ContainerRecord) -> str:
 
 
 def _with_devices(spec: ContainerSpec, grant: DeviceGrant) -> ContainerSpec:
-    """The container with what a device plugin gives it; variables of its own win, as with a kubelet."""
+    """Return the container with what a device plugin gives it; its own variables win, as with a kubelet."""
     return replace(
         spec,
         environment=(*grant.environment.items(), *spec.environment),

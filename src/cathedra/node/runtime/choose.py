@@ -116,7 +116,7 @@ async def choose_runtime(
 async def _behind(
     socket: str, directory: Path, cdi_directories: Sequence[Path], clock: Clock
 ) -> tuple[Runtime | None, str]:
-    """The container runtime that answers at a socket, or why there is none."""
+    """Return the container runtime that serves a socket, or None and why there is none."""
     # start-up time: gRPC, with sockets alone
     from cathedra.node.runtime.cri.endpoint import CRIEndpoint, CRIError, socket_path
     from cathedra.node.runtime.cri.runtime import CRIRuntime
@@ -164,7 +164,7 @@ async def _warm_up(runtime: HostedRuntime) -> None:
 
 
 def _cgroup(directory: Path) -> str:
-    """A cgroup of its own for each directory, so that two nodes do not share one."""
+    """Return a cgroup of its own for each directory, so that two nodes do not share one."""
     return f"/cathedra-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]}"
 
 

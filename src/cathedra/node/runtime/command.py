@@ -253,20 +253,20 @@ class _Pipes:
             os.close(descriptor)
 
     def open_input(self) -> int:
-        """The end that the command reads from."""
+        """Open a pipe for the command's input, and return the end that the command reads from."""
         given, self._input = os.pipe2(os.O_CLOEXEC)
         self._given.add(given)
         return given
 
     def open_output(self, channel: int) -> int:
-        """The end that the command writes to."""
+        """Open a pipe for an output channel, and return the end that the command writes to."""
         read, given = os.pipe2(os.O_CLOEXEC)
         self._outputs[read] = channel
         self._given.add(given)
         return given
 
     def command(self, process: asyncio.subprocess.Process) -> Command:
-        """The command, to which our ends belong now."""
+        """Return the command, which owns our ends from now on."""
         outputs, self._outputs = self._outputs, {}
         stdin, self._input = self._input, None
         return Command(process, outputs, stdin=stdin)

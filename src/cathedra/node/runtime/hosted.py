@@ -417,7 +417,7 @@ class HostedRuntime:
         return frozenset(await asyncio.to_thread(matching, lambda pid: any(belongs(pid) for belongs in found)))
 
     async def _first_processes(self) -> dict[str, int]:
-        """The process ID of each running container, by the container's."""
+        """Return the process ID of each running container, by container ID; {} if the shim is lost."""
         try:
             listed = (await self._call(lambda: {"do": "list"}))["containers"]
         except ShimLost:
@@ -467,7 +467,7 @@ def _ignore(_: ContainerRun) -> None:
 
 
 def _lost(run: ContainerRun, now: float) -> ContainerRun:
-    """The end of a run of which not even the next shim knows."""
+    """Return the run as ended: not even the next shim knows it."""
     return replace(run, finished_at=now, exit_code=137, reason=LOST_REASON, message=LOST_MESSAGE)
 
 

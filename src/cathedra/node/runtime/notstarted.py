@@ -111,7 +111,7 @@ class LoggedCommand:
 
 
 def _logged_error(log: Path) -> str:
-    """The last error in a log of JSON lines, in lower case; "" if there is none."""
+    """Return the last error in a log of JSON lines, in lower case; "" if there is none."""
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:

@@ -107,7 +107,10 @@ def _pinned(spec: ContainerSpec, containers: Path) -> tuple[ContainerSpec, list[
 
 
 def _with_possible_score(spec: ContainerSpec) -> ContainerSpec:
-    """A process cannot make another harder to kill than itself without the capability for that."""
+    """Return the container with an OOM score that the node's process may set.
+
+    Without the capability for it, a process cannot make another harder to kill than itself.
+    """
     wanted = spec.limits.oom_score_adj
     own = int(Path("/proc/self/oom_score_adj").read_text())
     if wanted is None or wanted >= own or _has_capability(_SYS_RESOURCE):

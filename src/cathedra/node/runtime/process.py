@@ -88,7 +88,7 @@ def _mounts(directory: Path) -> Path:
 
 
 def _marker(directory: Path) -> str:
-    """The variable by which the processes of the container in ``directory`` are recognized."""
+    """Return the variable by which the processes of the container in ``directory`` are recognized."""
     return f"{MOUNTS_VARIABLE}={_mounts(directory)}"
 
 

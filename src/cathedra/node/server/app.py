@@ -106,7 +106,7 @@ class NodeApp:
         await _answer(request.send, 200, b"ok", "text/plain")
 
     async def pods(self, request: NodeRequest) -> None:
-        """The pods of the node, as the agent sees them."""
+        """Send the pods of the node, as the agent sees them."""
         items = [{"kind": "Pod", "apiVersion": "v1"} | to_dict(w.pod) for w in self._pods.workers()]
         body = json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
         await _answer(request.send, 200, body.encode(), "application/json")

@@ -264,7 +264,7 @@ class _Tunnel:
         return problem
 
     def close(self) -> None:
-        """The client is gone: so are all connections."""
+        """Cancel all connections: the client is gone."""
         for forwarding in (*self._by_stream.values(), *self._by_request.values()):
             if forwarding.task is not None:
                 forwarding.task.cancel()
@@ -390,13 +390,13 @@ def _listening(table: str, port: int) -> list[tuple[str, str]]:
 
 
 def _address(digits: str) -> str:
-    """The kernel prints addresses as numbers of 32 bits in the machine's byte order."""
+    """Return the IP address that the kernel prints as numbers of 32 bits in the machine's byte order."""
     words = struct.pack(f"={len(digits) // 8}I", *(int(digits[at : at + 8], 16) for at in range(0, len(digits), 8)))
     return socket.inet_ntop(socket.AF_INET if len(words) == 4 else socket.AF_INET6, words)
 
 
 def _sockets(processes: Iterable[int]) -> set[str]:
-    """The inodes of all sockets that the processes hold."""
+    """Return the inodes of all sockets that the processes hold."""
     found = set[str]()
     for pid in processes:
         try:

@@ -154,7 +154,7 @@ async def _accepted(request: NodeRequest, known: Sequence[str]) -> str:
 
 
 def _running_containers(worker: PodWorker) -> set[str]:
-    """The IDs of a pod's containers that run now."""
+    """Return the IDs of a pod's containers that run now."""
     return {record.current.id for record in worker.records if record.current is not None and record.current.running}
 
 
@@ -181,7 +181,7 @@ async def _forward_spdy(request: NodeRequest, upgrade: Upgrade, connect: Connect
 
 
 def _not_found(record: ContainerRecord) -> str:
-    """A kubelet's words. No colon: kubectl would take "a: b" for YAML, and show neither."""
+    """Return a kubelet's message. It has no colon: kubectl would take "a: b" for YAML, and show neither."""
     return f'container not found ("{record.name}")'
 
 
@@ -263,7 +263,7 @@ async def serve_spdy_command(
 async def _opened(
     connection: SpdyConnection, frames: AsyncIterator[StreamFrame], kinds: frozenset[str]
 ) -> _Streams | None:
-    """The streams of ``kinds``; None if they do not come."""
+    """Return the streams of ``kinds``; None if they do not come in time."""
     streams = _Streams()
     try:
         async with asyncio.timeout(CREATION_SECONDS):
@@ -408,6 +408,6 @@ def parsed(scope: Scope, receive: Receive, send: Send) -> NodeRequest:
 
 
 def _stream_protocols(scope: Scope) -> tuple[str, ...]:
-    """The header may come once with a list, or several times."""
+    """Return the protocols that the client offers. The header may come once with a list, or several times."""
     offered = [value for name, value in scope["headers"] if name == b"x-stream-protocol-version"]
     return tuple(each.strip() for value in offered for each in value.decode("latin-1").split(",") if each.strip())

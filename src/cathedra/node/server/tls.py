@@ -57,7 +57,11 @@ def node_tls(config: NodeConfig, root: Path, now: float) -> TLSFiles:
 
 
 def _checked(node: str, files: TLSFiles) -> TLSFiles:
-    """The files, if TLS can use them."""
+    """Return the files if TLS can use them.
+
+    Raises:
+        UnprotectedServer: a certificate is missing, or the key is not that of the certificate.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_verify_locations(files.client_authority)

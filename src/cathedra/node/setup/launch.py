@@ -345,7 +345,7 @@ class _Walk:
 
 
 def _steps(path: str) -> list[str]:
-    """The steps of a path, the first one last."""
+    """Return the steps of a path, the first one last."""
     return [step for step in reversed(path.split("/")) if step not in {"", "."}]
 
 

@@ -129,7 +129,7 @@ async def connect(directory: Path, on_exit: Callable[[dict[str, Any]], None]) ->
 
 @contextmanager
 def _socket_address(directory: Path, name: str) -> Iterator[str]:
-    """A path to a socket that fits into a socket's address, as the real one may not."""
+    """Yield a path to a socket that fits into a socket's address, as the real one may not."""
     folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{folder}/{name}"

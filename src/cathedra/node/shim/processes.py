@@ -100,7 +100,7 @@ def _target(link: str) -> str:
 
 
 def _writable(end: os.DirEntry[str]) -> bool:
-    """The permissions of the link are the mode in which the file is open."""
+    """Return True if the file is open for writing: the permissions of the link are the mode in which it is open."""
     try:
         return bool(end.stat(follow_symlinks=False).st_mode & 0o200)
     except OSError:
@@ -180,7 +180,7 @@ def _processes() -> Iterator[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields behind the name; [] for a process that has ended, also if its parent has not noticed yet."""
+    """Return the fields behind the name; [] for a process that has ended, even if its parent has not noticed yet."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:

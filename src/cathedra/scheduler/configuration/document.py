@@ -296,7 +296,7 @@ def _of(kind: Any, field_name: str, owner: str) -> GoType:
 
 
 def _core(kind: type[msgspec.Struct]) -> GoType:
-    """A part of a pod, which profiles have too."""
+    """Return the type of a part of a pod's spec that profiles have too."""
     spec = go_type_of(GroupVersionKind("", "v1", "Pod")).fields["spec"].fields
     if kind is NodeAffinity:
         return spec["affinity"].fields["nodeAffinity"]

@@ -95,7 +95,7 @@ class Enablement(msgspec.Struct, frozen=True):
 
 
 def enabled(changes: Plugins, scheduler_name: str = "default-scheduler") -> Enablement:
-    """The default plugins with ``changes``.
+    """Return the default plugins with ``changes``.
 
     Raises:
         EnablementError: a plugin does not exist or has no such extension point; or no binder is left.
@@ -141,7 +141,8 @@ def _changes_of(changes: Plugins, point: str) -> PluginSet:
 
 
 def _merged(default: Mapping[str, int], changes: PluginSet) -> dict[str, int]:
-    """The default set; what is enabled again keeps its place and gets its new weight, what is new comes last."""
+    """Return the default set with ``changes``. What is enabled again keeps its place and gets its new weight; what is
+    new comes last."""
     out = {ref.name for ref in changes.disabled or ()}
     again = {ref.name: ref.weight or 0 for ref in changes.enabled or ()}
     # "*" removes the defaults only. What the same list enables is added after that, as in kube-scheduler.

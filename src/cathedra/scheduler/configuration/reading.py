@@ -184,7 +184,7 @@ def _check_durations(given: LeaderElection) -> None:
 
 
 def _with_name(document: Document) -> Document:
-    """The document with at least one profile; the only profile there is needs no name."""
+    """Return the document with at least one profile. If there is only one, it needs no name and gets the default."""
     profiles = document.profiles or [ProfileDocument()]
     if len(profiles) == 1 and profiles[0].scheduler_name is None:
         profiles = [msgspec.structs.replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER)]

@@ -61,7 +61,7 @@ class ClaimCache:
             on_change(None, self._newest(claim))
 
     def get(self, namespace: str, name: str) -> ResourceClaim | None:
-        """The newest known version of a claim."""
+        """Return the newest known version of a claim, or None."""
         # Fast path: nearly always no write is waiting for its event, and the tuple of the key need not be built.
         if self._assumed:
             assumed = self._assumed.get((namespace, name))
@@ -146,7 +146,8 @@ def _key(claim: ResourceClaim) -> Key:
 
 
 def _version(claim: ResourceClaim) -> int:
-    """A number that grows; one that is none is older than all others, so that the informer's state wins."""
+    """Return the resource version as a number, which grows. If it is not numeric, return 0, older than all others, so
+    that the informer's state wins."""
     version = claim.metadata.resource_version
     return int(version) if version.isdigit() else 0
 
@@ -175,7 +176,7 @@ class Resolver:
         self._groups = groups
 
     def claims(self, pod: Pod) -> list[ResourceClaim]:
-        """The pod's claims in the order of its spec; an entry that needed no claim is left out.
+        """Return the pod's claims in the order of its spec; an entry that needed no claim is left out.
 
         Raises:
             UnresolvedClaim: at the first entry that has no usable claim.
@@ -198,7 +199,8 @@ class Resolver:
         return False
 
     def entries(self, pod: Pod) -> dict[str, str]:
-        """The pod's entries, and the UIDs of their claims.
+        """Return the UIDs of the pod's claims, by the names of their entries; an entry that needed no claim is left
+        out.
 
         Raises:
             UnresolvedClaim: as `claims`.
@@ -252,7 +254,7 @@ class Resolver:
 
 
 def _shared_names(pod: Pod, group: PodGroup) -> Iterator[str]:
-    """The claims that the pod has through its PodGroup, as far as they are known."""
+    """Yield the names of the claims that the pod has through its PodGroup, as far as they are known."""
     for entry in pod.spec.resource_claims:
         if not shares_claim(entry, group):
             continue

@@ -101,7 +101,7 @@ class Batch:
         return self._answers.none_fit
 
     def kinds(self, nodes: Collection[NodeInfo]) -> list[int]:
-        """A number for each node, which those share that have the same answer."""
+        """Return a number for each node; nodes with the same result have the same number."""
         return self._answers.kinds_of(self._places(nodes))
 
     def write(self, node: str) -> tuple[AllocationResult, ...]:
@@ -261,8 +261,8 @@ class ClaimCycle(msgspec.Struct):
         return None if batch is None else batch.found(node, resources or frozenset())
 
     def decision(self, node: str) -> tuple[tuple[AllocationResult, ...], frozenset[str]] | None:
-        """The allocations found on ``node``, written out, and the extended resources that the last one provides; None
-        if nothing was found.
+        """Return the allocations found on ``node``, written out, and the extended resources that the last one provides;
+        None if nothing was found.
 
         Raises:
             AllocationError: they cannot be written out.

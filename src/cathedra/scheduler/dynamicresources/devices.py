@@ -173,7 +173,8 @@ class FreeDevices:
         return self._allocator(ledger.snapshot()).prepare(claims, allowance)
 
     def _allowance(self, attempt: Attempt | SearchAllowance) -> SearchAllowance:
-        """The time of all searches of ``attempt``, with what those in the thread have found out."""
+        """Return the allowance that all searches of ``attempt`` share, updated by the time that the attempt has
+        used."""
         if isinstance(attempt, SearchAllowance):
             return attempt
         allowance: SearchAllowance | None = attempt.data.get(_ALLOWANCE)
@@ -271,11 +272,11 @@ class FreeDevices:
         )
 
     def device_class(self, name: str) -> DeviceClass | None:
-        """The class of that name."""
+        """Return the class of that name, or None."""
         return self.classes.get(name)
 
     def class_behind(self, resource: str) -> str | None:
-        """The name of the class behind an extended resource, if there is one."""
+        """Return the name of the class behind an extended resource, or None."""
         known = self._providing
         if resource not in known:
             # Pods with ever new names of resources would fill the memory.
@@ -331,7 +332,8 @@ class FreeDevices:
         self.ledger.hold(claim, allocation)
 
     def settle(self, claim: ResourceClaim, holder: str) -> None:
-        """The decision for ``holder`` is written, or withdrawn. After the last holder the claims' own status counts."""
+        """Release the decision for ``holder``, which is written or withdrawn. After the last holder the claim's own
+        status counts."""
         uid = claim.metadata.uid
         others = self._holders.pop(uid, _NOBODY) - {holder}
         if others:

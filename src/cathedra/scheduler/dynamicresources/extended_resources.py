@@ -69,7 +69,7 @@ class Demand(msgspec.Struct):
         return not self.others and self.all.isdisjoint(there)
 
     def from_devices(self, node: NodeInfo) -> frozenset[str] | None:
-        """The resources that devices must provide on ``node``; None if a resource cannot be had there at all."""
+        """Return the resources that devices must provide on ``node``; None if a resource cannot be had there at all."""
         if not self.others and self.all.isdisjoint(node.allocatable):
             return self.all  # as on most nodes
         # A node with a device plugin of its own for the resource keeps using that plugin; both would hand out the same
@@ -80,7 +80,7 @@ class Demand(msgspec.Struct):
         return wanted
 
     def requests(self, resources: frozenset[str]) -> ExtendedResourceRequests:
-        """The requests for these resources."""
+        """Return the requests for these resources."""
         # Nodes differ in the resources that they have themselves. There are few such sets, and many nodes share each.
         made = self._requests.get(resources)
         if made is None:
@@ -88,7 +88,7 @@ class Demand(msgspec.Struct):
         return made
 
     def claim(self, resources: frozenset[str]) -> ResourceClaim:
-        """The claim for these resources in memory, without a UID."""
+        """Return the claim for these resources in memory, without a UID."""
         made = self._claims.get(resources)
         if made is None:
             made = self._claims[resources] = special_claim(self.pod, "", self.requests(resources).spec)
@@ -111,7 +111,8 @@ def demand_of(
 
 
 def class_of(resource: str, classes: Iterable[DeviceClass]) -> str | None:
-    """The class behind an extended resource: by its own name, or by the implicit one."""
+    """Return the name of the class behind an extended resource, by its own name or by the implicit one; None if there
+    is none."""
     named = [class_ for class_ in classes if class_.spec.extended_resource_name == resource]
     if named:
         # Several classes may claim one name. The choice has to be the same in every cycle, or a pod's claim would
@@ -130,7 +131,7 @@ def _newest_first(class_: DeviceClass) -> tuple[int, str]:
 
 
 def special_claim(pod: Pod, uid: str, spec: ResourceClaimSpec = _NO_REQUESTS) -> ResourceClaim:
-    """The claim in memory, under a temporary UID."""
+    """Return the claim in memory, under a temporary UID."""
     # Setting blockOwnerDeletion needs a permission on the pod's finalizers that the scheduler does not have.
     owner = replace(controller_reference(pod), block_owner_deletion=None)
     metadata = ObjectMeta(
@@ -160,7 +161,7 @@ class _Use(msgspec.Struct, frozen=True):
 
 
 def requests_for(pod: Pod, classes: Mapping[str, str]) -> ExtendedResourceRequests:
-    """One request per long-lived container and resource; init containers use those again where they suffice."""
+    """Return one request per long-lived container and resource; init containers reuse those where they suffice."""
     containers, sorted_classes = pod.spec.containers, tuple(sorted(classes.items()))
     if pod.spec.init_containers:
         return _requests_for(_Containers(pod.spec.init_containers, containers), sorted_classes)
@@ -186,7 +187,8 @@ def _key(names: tuple[str, ...], classes: Classes, *resources: ResourceRequireme
 def _plain_requests(
     names: tuple[str, ...], classes: Classes, *resources: ResourceRequirements
 ) -> ExtendedResourceRequests:
-    """The requests of pods without init containers. They get what is in the key, and nothing else of a container."""
+    """Return the requests of pods without init containers. They depend on what is in the key, and on nothing else of a
+    container."""
     containers = [Container(name=name, resources=one) for name, one in zip(names, resources, strict=True)]
     return _requests_for(_Containers((), containers), classes)
 

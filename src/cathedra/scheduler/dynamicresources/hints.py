@@ -60,7 +60,8 @@ class QueueingHints:
         )
 
     def _affected(self, change: ClusterEvent) -> Iterable[str] | None:
-        """The pods that use the claim; all pods when devices became free."""
+        """Return the UIDs of the waiting pods that use the claim; None, which means all pods, if devices became
+        free."""
         old: ResourceClaim | None = change.old
         new: ResourceClaim | None = change.new
         if _freed(old, new):
@@ -92,7 +93,8 @@ class QueueingHints:
         return old is None or old.status != new.status
 
     def _nomination_ended(self, pod: Pod, change: ClusterEvent) -> bool:
-        """The end of a nomination is reported as the deletion of a pod that has no node."""
+        """Return True if a nomination has ended and its devices are not still being freed. The end of a nomination is
+        reported as the deletion of a pod that has no node."""
         old: Pod | None = change.old
         if old is None or old.spec.node_name:
             return False
@@ -109,7 +111,8 @@ class QueueingHints:
         return True
 
     def _group_helps(self, pod: Pod, change: ClusterEvent) -> bool:
-        """The PodGroup's claims have been made, so the pod's may all be there now."""
+        """Return True if the pod's PodGroup is new or has new claim statuses, and all claims of the pod are there
+        now."""
         old, new = change.old, change.new
         if (pod.metadata.namespace, pod_group_name(pod)) != (new.metadata.namespace, new.metadata.name):
             return False

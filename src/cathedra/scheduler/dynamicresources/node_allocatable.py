@@ -173,7 +173,7 @@ class _Total(msgspec.Struct):
     per_container: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
     def status(self, use: ClaimUse) -> NodeAllocatableResourceClaimStatus:
-        """The entry of the pod's status."""
+        """Return the entry of the pod's status for the claim of ``use``."""
         overhead = sorted(self.per_pod.keys() | self.per_container.keys())
         return NodeAllocatableResourceClaimStatus(
             resource_claim_name=use.claim.metadata.name,
@@ -284,13 +284,13 @@ def refusal(pod: Pod, node: NodeInfo) -> Status | None:
 
 
 def containers_of(pod: Pod, entry: str) -> tuple[str, ...]:
-    """The containers that refer to an entry of the pod's claims, init containers first; once per reference."""
+    """Return the containers that refer to an entry of the pod's claims, init containers first, once per reference."""
     containers: Sequence[Container] = (*pod.spec.init_containers, *pod.spec.containers)
     return tuple(c.name for c in containers for reference in c.resources.claims if reference.name == entry)
 
 
 def with_statuses(pod: Pod, statuses: tuple[NodeAllocatableResourceClaimStatus, ...]) -> Pod:
-    """The pod as it is counted on its node."""
+    """Return the pod with ``statuses``, as it is counted on its node."""
     return replace(pod, status=replace(pod.status, node_allocatable_resource_claim_statuses=statuses))
 
 
@@ -370,7 +370,7 @@ def _mapped(
 
 
 def _by_qualified_name(capacities: Mapping[str, Quantity], key: str, driver: str) -> Quantity | None:
-    """A capacity by its name, which may stand with or without the driver's domain."""
+    """Return a capacity by its name, which may stand with or without the driver's domain, or None."""
     found = capacities.get(key)
     if found is None and "/" not in key:
         return capacities.get(f"{driver}/{key}")

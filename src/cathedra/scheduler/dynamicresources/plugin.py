@@ -152,7 +152,7 @@ class DynamicResources(
         return self._hints.registrations()
 
     def statistics(self) -> Mapping[str, int]:
-        """Number of claims whose allocation is decided and not written yet."""
+        """Return the number of claims whose allocation is decided and not written yet."""
         return {"claims_in_flight": self.devices.in_flight}
 
     def backs(self, resource: str) -> bool:
@@ -199,7 +199,7 @@ class DynamicResources(
     # --- before the nodes
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """All claims must be there."""
+        """Refuse the pod until it has all its claims."""
         if not pod.pod.spec.resource_claims:
             return None
         if self._resolver.lacks_claims(pod.pod):
@@ -292,7 +292,8 @@ class DynamicResources(
         groups: Mapping[frozenset[str] | None, Sequence[NodeInfo]],
         refused: dict[NodeInfo, Status],
     ) -> Set[NodeInfo]:
-        """The same for nodes by the extended resources that devices must provide there."""
+        """Do the same as `_find_many` for groups of nodes, by the extended resources that devices must provide
+        there."""
         passing: Set[NodeInfo] = frozenset()
         for resources, group in groups.items():
             if resources is None:
@@ -424,7 +425,7 @@ class DynamicResources(
         return node_allocatable.refusal(node_allocatable.with_statuses(pod.pod, statuses), node)
 
     def _uses(self, cycle: ClaimCycle, pod: Pod, node: str) -> Iterator[ClaimUse]:
-        """The pod's claims with their allocations on ``node``."""
+        """Yield the pod's claims with their allocations on ``node``."""
         found = cycle.found(node)
         fresh = iter(found.write() if found is not None else ())
         entries = self._resolver.entries(pod)
@@ -443,7 +444,8 @@ class DynamicResources(
         return error(f"node {node}: {_TEXT_TIMEOUT}") if is_error else unresolvable(_TEXT_TIMEOUT)
 
     def _prepared(self, cycle: ClaimCycle, resources: frozenset[str]) -> PreparedRequests | None:
-        """The allocator's work for the unallocated claims and these extended resources; None: nothing to allocate."""
+        """Return the allocator's work for the unallocated claims and these extended resources; None if there is
+        none."""
         prepared = cycle.prepared.get(resources)
         if prepared is None and resources and cycle.demand is not None:
             prepared = cycle.prepared[resources] = self._prepare(cycle, resources)
@@ -561,7 +563,8 @@ class DynamicResources(
         return await self._binding.wait_for_conditions(cycle, pod.pod, node)
 
     def _decided_in_group(self, group: GroupClaims, claim: ResourceClaim) -> AllocationResult | None:
-        """The allocation that another pod of the group has reserved a moment ago, unless it was given up since."""
+        """Return the allocation that another pod of the group has just reserved; None if there is none or it was given
+        up since."""
         if claim.status.allocation is not None or not self.devices.is_in_flight(claim):
             return None
         return group.decided.get(claim.metadata.uid)

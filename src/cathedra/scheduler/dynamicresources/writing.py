@@ -113,7 +113,7 @@ class ClaimWriter:
             raise WriteFailed(f"create claim for extended resources {key_of(claim)}: {error}") from error
 
     async def latest(self, claim: ResourceClaim) -> ResourceClaim | None:
-        """The claim as the server has it; None if it is gone.
+        """Return the claim as the server has it; None if it is gone.
 
         Raises:
             StatusError, ConnectionError: the server refused or cannot be reached.
@@ -162,7 +162,7 @@ async def _refreshed(claims: ResourceClient[ResourceClaim], claim: ResourceClaim
 async def _protected(
     claims: ResourceClient[ResourceClaim], claim: ResourceClaim, allocation: AllocationResult | None
 ) -> ResourceClaim:
-    """The claim with the finalizer, if an allocation is to be stored in it."""
+    """Return the claim, with the finalizer if an allocation is to be stored in it."""
     metadata = claim.metadata
     if metadata.deletion_timestamp is not None:
         raise WriteFailed(f"claim {key_of(claim)} got deleted in the meantime")

@@ -63,7 +63,7 @@ class Diagnosis(msgspec.Struct):
         self.unschedulable_plugins.add(status.plugin)
 
     def status_of(self, node: str) -> Status | None:
-        """The refusal that holds for ``node``."""
+        """Return the refusal that holds for ``node``, or None."""
         return self.refusals.get(node, self.absent)
 
     def any_has(self, code: Code) -> bool:
@@ -88,7 +88,8 @@ class Diagnosis(msgspec.Struct):
         return _distinct(self.refusals.values()) if self._shared is None else (self._shared,)
 
     def message(self) -> str:
-        """One sentence as kube-scheduler forms it: «0/3 nodes are available: 3 cannot allocate all claims. …»."""
+        """Return one sentence as kube-scheduler forms it: «0/3 nodes are available: 3 cannot allocate all claims.
+        …»."""
         return " ".join(self._parts())
 
     def _parts(self) -> Iterator[str]:

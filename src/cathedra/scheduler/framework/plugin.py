@@ -52,7 +52,7 @@ DeviceUsage = Callable[[str, NodeInfo], tuple[int, int]]
 
 
 def no_devices(resource: str, node: NodeInfo) -> tuple[int, int]:
-    """The `DeviceUsage` where devices provide nothing."""
+    """Return (0, 0): the `DeviceUsage` where devices provide nothing."""
     return 0, 0
 
 
@@ -252,7 +252,7 @@ class ScorePlugin(Plugin):
 
     @abstractmethod
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
-        """One score from 0 to 100 per node, or None when the plugin has no opinion on this pod."""
+        """Return one score from 0 to 100 per node, or None if the plugin has no opinion on this pod."""
 
 
 class ReservePlugin(Plugin):
@@ -331,22 +331,22 @@ class PluginObserver(Protocol):
         Permit."""
 
     def evaluated(self, plugins: tuple[str, ...], point: str, profile: str, times: int = 1) -> None:
-        """Each of these plugins has judged a pod, or a number of nodes for it."""
+        """Count ``times`` evaluations by each of these plugins: of a pod, or of that number of nodes for it."""
 
     def ran(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """A plugin has run."""
+        """Note the status and the duration of a plugin's call."""
 
     def waited_for_devices(self, profile: str, driver: str, status: str, seconds: float) -> None:
-        """The binding conditions of a driver's devices came true (``success``), or how they did not."""
+        """Note that the binding conditions of a driver's devices came true (``success``), or how they did not."""
 
     def claim_created(self, status: str) -> None:
-        """A claim for extended resources was to be created: ``success`` or ``failure``."""
+        """Count an attempt to create a claim for extended resources: ``success`` or ``failure``."""
 
     def preemption_attempted(self) -> None:
-        """A search for pods to evict has begun."""
+        """Count a search for pods to evict, which has begun."""
 
     def victims_chosen(self, number: int) -> None:
-        """This number of pods is to be evicted."""
+        """Note the number of pods that are to be evicted."""
 
 
 Notify = Callable[[ClusterEvent], None]
@@ -412,7 +412,7 @@ class ClaimPlugin(Plugin):
 
 
 def normalized(scores: Sequence[int], *, reverse: bool = False) -> list[int]:
-    """The largest score becomes 100, or 0 if ``reverse``; the others follow in proportion, rounded down."""
+    """Return scores of which the largest is 100, or 0 if ``reverse``; the others follow in proportion, rounded down."""
     top = max(scores, default=0)
     if top == 0:
         return [MAX_SCORE if reverse else 0] * len(scores)

@@ -50,17 +50,17 @@ class Status(msgspec.Struct, frozen=True):
         return self.code is not Code.ERROR and self.code is not Code.SKIP
 
     def of(self, plugin: str) -> Status:
-        """The same answer, signed by ``plugin`` unless it is signed already."""
+        """Return the same status, signed by ``plugin`` unless it is signed already."""
         return self if self.plugin else replace(self, plugin=plugin)
 
 
 def unschedulable(*reasons: str) -> Status:
-    """The pod does not fit; evicting others may help."""
+    """Return the status of a pod that does not fit, where evicting others may help."""
     return Status(Code.UNSCHEDULABLE, reasons)
 
 
 def unresolvable(*reasons: str) -> Status:
-    """The pod does not fit, and evicting others would not help."""
+    """Return the status of a pod that does not fit, where evicting others would not help."""
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
 
@@ -77,7 +77,7 @@ DEFECTS: Final = (Exception, asyncio.CancelledError)
 
 
 def defect_status(defect: BaseException, log: logging.Logger, text: str, *values: object) -> Status:
-    """The error that ``defect`` is for the attempt that hit it; it is logged with ``text`` and where it came from.
+    """Return ``defect`` as an error of the attempt that hit it, and log it with ``text`` and its traceback.
 
     Raises:
         CancelledError: the running task is being cancelled, which is no defect and is not logged.

@@ -16,7 +16,7 @@ class SchedulingGates(PreEnqueuePlugin):
     name = "SchedulingGates"
 
     def events(self) -> Sequence[EventRegistration]:
-        """The removal of the last gate."""
+        """Return the event that helps: the removal of the last gate."""
         return (EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_GATES_ELIMINATED),)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:

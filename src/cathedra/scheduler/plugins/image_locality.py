@@ -41,5 +41,5 @@ class ImageLocality(ScorePlugin):
 
 
 def _normalized(image: str) -> str:
-    """The image with its tag, as nodes list it."""
+    """Return the image with its tag, as nodes list it."""
     return image if ":" in image.rsplit("/", 1)[-1] else f"{image}:latest"

@@ -245,7 +245,7 @@ def _domains(keys: Iterable[str], labels: Mapping[str, str]) -> list[Domain]:
 
 
 def _node_keys(state: CycleState) -> frozenset[str]:
-    """The keys of labels that some node has; the same object as long as they are the same."""
+    """Return the keys of labels that some node has; the same object as long as the keys do not change."""
     known: frozenset[str] | None = state.data.get(_NODE_KEYS)
     if known is None:
         found = frozenset(key for node in state.snapshot.nodes for key in node.node.metadata.labels)

@@ -41,7 +41,7 @@ class NodeName(PreFilterPlugin, FilterPlugin):
     name = "NodeName"
 
     def events(self) -> Sequence[EventRegistration]:
-        """A node of that name may appear."""
+        """Return the event that may help: a node is added, perhaps of that name."""
         return (EventRegistration(EventResource.NODE, Action.ADD),)
 
     def skips(self, pod: PodInfo) -> bool:
@@ -49,11 +49,11 @@ class NodeName(PreFilterPlugin, FilterPlugin):
         return not pod.pod.spec.node_name
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
-        """The filter does all for the others."""
+        """Return Skip for pods that name no node; for the others the filter does all."""
         return _SKIP if self.skips(pod) else None
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """The names must be equal."""
+        """Refuse the node unless it has the name that the pod requests."""
         if pod.pod.spec.node_name == node.name:
             return None
         return unresolvable("node(s) didn't match the requested node name")
@@ -66,14 +66,14 @@ class NodeUnschedulable(FilterPlugin):
     _refusal = unresolvable("node(s) were unschedulable")
 
     def events(self) -> Sequence[EventRegistration]:
-        """A node appears or is uncordoned, or the pod learns to tolerate it."""
+        """Return the events that may help: a node appears or is uncordoned, or the pod's tolerations change."""
         return (
             EventRegistration(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._takes_pods),
             EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
         )
 
     def predicate(self, pod: PodInfo) -> NodePredicate:
-        """All nodes that are not cordoned pass."""
+        """Return the predicate that lets all nodes pass that are not cordoned."""
         return _UNCORDONED
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
@@ -104,7 +104,7 @@ class TaintToleration(FilterPlugin, ScorePlugin):
         )
 
     def predicate(self, pod: PodInfo) -> NodePredicate:
-        """All nodes without taints pass."""
+        """Return the predicate that lets all nodes pass that have no NoSchedule or NoExecute taints."""
         return _UNTAINTED
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
@@ -175,7 +175,8 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         return not self._preferred(pod)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
-        """The weights of the preferred terms that match."""
+        """Return the sums of the weights of the preferred terms that match, normalized; None if the pod has no such
+        terms."""
         terms = self._preferred(pod)
         if not terms:
             return None
@@ -251,7 +252,7 @@ def required_node_affinity(pod: Pod) -> NodeSelector | None:
 
 
 def _named_nodes(term: NodeSelectorTerm) -> set[str] | None:
-    """The only nodes that a term can match, if it names them."""
+    """Return the names of the only nodes that a term can match; None if it names none."""
     names: set[str] | None = None
     for requirement in term.match_fields:
         if requirement.key == "metadata.name" and requirement.operator == "In":

@@ -22,7 +22,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     _refusal = unschedulable("node(s) didn't have free ports for the requested pod ports")
 
     def events(self) -> Sequence[EventRegistration]:
-        """A pod that holds a port goes, or a node comes."""
+        """Return the events that may help: a pod that holds a port goes, or a node comes."""
         return (
             EventRegistration(
                 EventResource.ASSIGNED_POD, Action.DELETE, lambda pod, change: bool(change.old.spec.node_name)
@@ -35,7 +35,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         return not pod.host_ports
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
-        """The filter does all for the others."""
+        """Return Skip for pods without host ports; for the others the filter does all."""
         return _SKIP if self.skips(pod) else None
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:

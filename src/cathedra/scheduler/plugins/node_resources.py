@@ -166,11 +166,11 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         return NodeScore(("balance", cpu, memory), partial(_balance, cpu, memory))
 
     def scores_zero(self, pod: PodInfo) -> bool:
-        """True for pods that request neither."""
+        """Return True for pods that request neither cpu nor memory."""
         return not pod.requests.get(CPU) and not pod.requests.get(MEMORY)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
-        """The same of each node."""
+        """Return what `node_score` computes, for each of ``nodes``; None for a pod that requests neither."""
         balance = self.node_score(pod)
         return None if balance is None else state.snapshot.values_of(balance.key, balance.of, nodes)
 

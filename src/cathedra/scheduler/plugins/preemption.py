@@ -130,7 +130,7 @@ class DefaultPreemption(PostFilterPlugin):
         """Notified of attempts and victims, those of groups included."""
 
     def events(self) -> Sequence[EventRegistration]:
-        """A victim has gone."""
+        """Return the event that may help: a pod with a node has gone, perhaps a victim."""
         return (EventRegistration(EventResource.ASSIGNED_POD, Action.DELETE),)
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
@@ -213,7 +213,7 @@ class DefaultPreemption(PostFilterPlugin):
         return found
 
     def _victims(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Eviction | Status:
-        """The fewest pods that have to go from ``node``, or why no eviction there helps."""
+        """Return the fewest pods that have to go from ``node``, or a refusal if no eviction there helps."""
         units = self._units(node, pod.priority)
         if not units:
             return unresolvable("No preemption victims found for incoming pod")

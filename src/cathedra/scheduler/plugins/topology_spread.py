@@ -258,7 +258,8 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         return list(map(score_of.__getitem__, keys))
 
     def _constraints(self, attempt: Attempt | None, pod: PodInfo, when: str) -> list[_Constraint]:
-        """The pod's own constraints of that kind, or else the default ones, which select its relatives."""
+        """Return the pod's own constraints with that ``whenUnsatisfiable``. If it has no constraints at all, use the
+        default ones, which select its relatives."""
         own = pod.pod.spec.topology_spread_constraints
         selector = self._relatives(pod.pod) if not own and self._relatives is not None else None
         if not own and selector is None:

@@ -151,7 +151,7 @@ class VolumeRestrictions(_VolumePlugin):
     )
 
     def events(self) -> Sequence[EventRegistration]:
-        """A pod that uses the volume goes, a node comes, or a claim changes."""
+        """Return the events that may help: a pod goes, a node comes, or a claim of the pod changes."""
         deleted = EventRegistration(EventResource.ASSIGNED_POD, Action.DELETE)
         return deleted, EventRegistration(EventResource.NODE, Action.ADD), _CLAIMS
 
@@ -232,7 +232,7 @@ class NodeVolumeLimits(_VolumePlugin):
     _full = unschedulable("node(s) exceed max volume count")
 
     def events(self) -> Sequence[EventRegistration]:
-        """A limit is reported, a pod goes, or a claim changes."""
+        """Return the events that may help: a limit is reported, a pod goes, or a claim of the pod changes."""
         return (
             EventRegistration(EventResource.CSI_NODE, Action.ADD | Action.UPDATE),
             EventRegistration(EventResource.ASSIGNED_POD, Action.DELETE),
@@ -240,7 +240,7 @@ class NodeVolumeLimits(_VolumePlugin):
         )
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
-        """The filter does all for pods with persistent volumes."""
+        """Return Skip for pods without persistent volumes; for the others the filter does all."""
         return _SKIP if self.skips(pod) else None
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
@@ -294,7 +294,7 @@ class VolumeBinding(_VolumePlugin):
     _lost = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
     def events(self) -> Sequence[EventRegistration]:
-        """A claim, a volume, a class or a node comes or changes."""
+        """Return the events that may help: a claim, a volume, a class or a node comes or changes."""
         changed = Action.ADD | Action.UPDATE
         return (
             _CLAIMS,
@@ -304,7 +304,7 @@ class VolumeBinding(_VolumePlugin):
         )
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
-        """All claims exist, and those that are bound at once are bound."""
+        """Refuse the pod unless all its claims exist, and those that are bound at once are bound."""
         bound: list[PersistentVolumeClaim] = []
         delayed: list[PersistentVolumeClaim] = []
         unbound = False
@@ -439,7 +439,7 @@ class VolumeZone(_VolumePlugin):
     _refusal = unresolvable("node(s) had no available volume zone")
 
     def events(self) -> Sequence[EventRegistration]:
-        """A class, a node, a claim or a volume comes or changes."""
+        """Return the events that may help: a class comes, or a node, a claim or a volume comes or changes."""
         return (
             EventRegistration(EventResource.STORAGE_CLASS, Action.ADD),
             _NODES,

@@ -93,11 +93,11 @@ class SchedulingQueue:
     # --- pods come, change and go
 
     def add(self, pod: Pod) -> None:
-        """A pod without a node has appeared."""
+        """Handle a new pod without a node."""
         self._activate(QueuedPodInfo(PodInfo(pod), self._clock.monotonic()), _POD_ADDED)
 
     def update(self, old: Pod, new: Pod) -> None:
-        """A waiting pod has a new version; that alone may make it schedulable."""
+        """Handle a new version of a waiting pod; that alone may make it schedulable."""
         uid = new.metadata.uid
         change = ClusterEvent(_TARGET_POD, pod_actions(old, new), old, new)
         # The attempt uses an old version of the pod. The event is judged in `put_back`; without it a change that makes
@@ -118,7 +118,7 @@ class SchedulingQueue:
             self._requeue(entry, change.label)
 
     def delete(self, uid: str) -> None:
-        """A waiting pod has gone, or has got a node."""
+        """Handle a waiting pod that has gone or has got a node."""
         # `resume` finds the pod gone by this, and the attempt that continues in the background ends.
         self._parked.pop(uid, None)
         entry = self._entries.pop(uid, None)
@@ -129,14 +129,14 @@ class SchedulingQueue:
     # --- trying
 
     async def pop(self) -> QueuedPodInfo:
-        """The next pod to try; it is in flight until `done` or `put_back`."""
+        """Return the next pod to try, and wait while there is none. It is in flight until `done` or `put_back`."""
         while (entry := self._next()) is None:
             self._wake.clear()
             await self._wake.wait()
         return entry
 
     def pop_beside(self, uid: str, *, asleep: bool = False) -> QueuedPodInfo | None:
-        """A pod that is to be tried together with one that was popped, from the active or the back-off area.
+        """Return a pod that is to be tried together with one that was popped, from the active or the back-off area.
 
         None if it is not there: one that no event has woken would be refused again. With ``asleep`` such a pod is taken
         too, unless a plugin keeps it out of the queue: it belongs to the same entry of the queue.
@@ -163,7 +163,7 @@ class SchedulingQueue:
         return True
 
     def done(self, uid: str) -> None:
-        """The pod needs no events any more: it is being bound, or it is gone."""
+        """Handle a pod that needs no events any more: it is being bound, or it is gone."""
         self._in_flight.done(uid)
 
     def put_back(self, entry: QueuedPodInfo, plugins: Iterable[str], pending: Iterable[str] = ()) -> None:
@@ -394,7 +394,7 @@ class SchedulingQueue:
 
 
 def _affected(registration: EventRegistration, change: ClusterEvent) -> Collection[str] | None:
-    """The pods that the change may concern; None: all. A plugin that breaks is taken to mean all."""
+    """Return the UIDs of the pods that the change may concern; None, which means all, also if the plugin breaks."""
     if registration.affected is None:
         return None
     try:
@@ -466,7 +466,7 @@ class InFlight:
         return len(self.left_at)
 
     def start(self, uid: str) -> None:
-        """A pod leaves the queue to be tried."""
+        """Note that a pod leaves the queue to be tried."""
         self.left_at[uid] = self._first + len(self._log)
 
     def record(self, change: ClusterEvent) -> None:
@@ -479,7 +479,7 @@ class InFlight:
         return islice(self._log, self.left_at[uid] - self._first, None)
 
     def done(self, uid: str) -> None:
-        """The pod is no longer being tried; events that no other pod in flight needs are dropped."""
+        """Note that the pod is no longer being tried, and drop the events that no other pod in flight needs."""
         if self.left_at.pop(uid, None) is None:
             return
         if not self.left_at:

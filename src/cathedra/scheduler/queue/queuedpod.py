@@ -45,7 +45,7 @@ class Backoff(msgspec.Struct, frozen=True):
     """Seconds at most; every refusal doubles."""
 
     def seconds(self, entry: QueuedPodInfo) -> float:
-        """The pause that ``entry`` has earned."""
+        """Return the seconds for which ``entry`` is to pause after its failures."""
         count = entry.errors or entry.unschedulable_count
         if count == 0:
             return 0.0

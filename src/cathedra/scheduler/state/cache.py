@@ -57,13 +57,13 @@ class Cache:
             del self._nodes[name]
 
     def node(self, name: str) -> NodeInfo | None:
-        """The node of that name, if it exists."""
+        """Return the node of that name, or None if it does not exist."""
         return self._nodes[name] if name in self._known else None
 
     # --- pods
 
     def add_pod(self, pod: Pod) -> None:
-        """A pod with a node has appeared; confirms an assumed one."""
+        """Add a pod that has a node, or confirm an assumed one."""
         uid = pod.metadata.uid
         place = self._places.get(uid)
         if place is None:
@@ -73,7 +73,7 @@ class Cache:
         self._replace(pod, place)
 
     def remove_pod(self, uid: str) -> None:
-        """A pod has gone."""
+        """Remove a pod that has gone."""
         self._assumed.discard(uid)
         self._take(uid)
 
@@ -93,11 +93,11 @@ class Cache:
         return uid in self._assumed
 
     def place_of(self, uid: str) -> str | None:
-        """The node on which the pod is counted."""
+        """Return the name of the node on which the pod is counted, or None."""
         return self._places.get(uid)
 
     def __len__(self) -> int:
-        """Number of pods that are counted."""
+        """Return the number of pods that are counted."""
         return len(self._places)
 
     def statistics(self) -> dict[str, int]:
@@ -107,7 +107,7 @@ class Cache:
     # --- views
 
     def snapshot(self) -> Snapshot:
-        """The nodes as they are now, for one cycle."""
+        """Return the nodes as they are now, for one cycle."""
         if self._snapshot is None:
             nodes = zone_by_zone(self._nodes[name] for name in self._known)
             self._snapshot = Snapshot.of(nodes, self._with_affinity, self._changes, self._object_changes)
@@ -163,7 +163,7 @@ class Nominations:
         self._on: dict[str, dict[str, PodInfo]] = {}
 
     def __len__(self) -> int:
-        """Number of nominated pods."""
+        """Return the number of nominated pods."""
         return len(self.node_of)
 
     def of(self, pod: PodInfo) -> str:
@@ -191,7 +191,7 @@ class Nominations:
         self.set(new, node)
 
     def remove(self, uid: str) -> None:
-        """The pod is placed or gone."""
+        """Remove the nomination of a pod that is placed or gone."""
         node = self.node_of.pop(uid, None) if self.node_of else None
         if node is not None:
             del self._on[node][uid]

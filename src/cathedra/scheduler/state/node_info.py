@@ -114,7 +114,7 @@ class NodeInfo:
         return pod
 
     def pods_in_order(self) -> list[PodInfo]:
-        """The pods as kube-scheduler would list them, which decides between victims that are alike."""
+        """Return the pods as kube-scheduler would list them, which decides between victims that are alike."""
         return [self.pods[uid] for uid in self.order]
 
     def selected(self, namespace: str, selector: Selector) -> int:
@@ -134,7 +134,7 @@ class NodeInfo:
         return count
 
     def copy(self) -> NodeInfo:
-        """One that can be changed to try something out."""
+        """Return a copy that can be changed to try something out."""
         # Without `changes`: a copy that is tried out must not invalidate results about the real node.
         made = NodeInfo(self.node)
         made.name = self.name

@@ -53,11 +53,11 @@ class IncrementalResult(ABC):
 
     @abstractmethod
     def _forget(self, nodes: Set[NodeInfo]) -> None:
-        """These nodes have changed."""
+        """Forget what was found out about these nodes, which have changed."""
 
     @abstractmethod
     def _forget_all(self) -> None:
-        """Every node may have changed."""
+        """Forget what was found out about every node: each may have changed."""
 
 
 class MatchingNodes(IncrementalResult):
@@ -289,7 +289,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         changes: Changelog[NodeInfo] | None = None,
         object_changes: Changelog[NodeInfo] | None = None,
     ) -> Snapshot:
-        """A snapshot of ``nodes``, which are in the order of search already."""
+        """Return a snapshot of ``nodes``, which are in the order of search already."""
         by_name = {info.name: info for info in nodes}
         places = {info.name: place for place, info in enumerate(nodes)}
         return cls(nodes, by_name, with_affinity, places, frozenset(nodes), changes, object_changes)
@@ -317,7 +317,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         return len(holding) == len(self.nodes) or holding.issuperset(nodes)
 
     def values_of(self, key: Hashable, value: Callable[[NodeInfo], V], nodes: Sequence[NodeInfo]) -> list[V]:
-        """The value of each of ``nodes``, under the same condition."""
+        """Return ``value`` of each of ``nodes``. It may depend on nothing but the node's generation and ``key``."""
         key = NodeValues, key
         found: NodeValues[V] | None = self.incremental.get(key)
         if found is None:
@@ -341,7 +341,8 @@ class Snapshot(msgspec.Struct, frozen=True):
         return self._keep(key, EachNode(self.nodes, value)) if found is None else found
 
     def api_nodes(self) -> tuple[Node, ...]:
-        """The nodes as API objects, in the order of ``nodes``: the same tuple as long as none of them changes."""
+        """Return the nodes as API objects, in the order of ``nodes``: the same tuple as long as none of them
+        changes."""
         found: ApiNodes | None = self.incremental.get(ApiNodes)
         if found is None:
             found = self._keep(ApiNodes, ApiNodes(self.object_changes, self.nodes, self.places))
@@ -364,7 +365,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         return what
 
     def with_node(self, node: NodeInfo) -> Snapshot:
-        """The same with another state of one node."""
+        """Return a snapshot that differs in the state of one node."""
         # A snapshot of its own without changes and cached results: a trial must not leave anything in the results of
         # the real nodes.
         nodes = [node if known.name == node.name else known for known in self.nodes]
@@ -383,7 +384,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def zone_by_zone(nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
-    """One node of every zone in turn, zones and nodes in the order in which they came."""
+    """Return one node of every zone in turn, zones and nodes in the order in which they came."""
     zones: dict[str, list[NodeInfo]] = {}
     for info in nodes:
         zones.setdefault(info.zone, []).append(info)

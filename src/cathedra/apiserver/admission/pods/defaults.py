@@ -348,8 +348,10 @@ _SOURCE: Final = ProjectedVolumeSource(
 
 
 def with_credentials(spec: PodSpec, account: ServiceAccount, random: random_module.Random) -> PodSpec:
-    """The pod's spec with its credentials, unless it or its account does not want them, or it mounts something else
-    there."""
+    """Return the pod's spec with its credentials, mounted into each container that mounts nothing else there.
+
+    It is unchanged if it or its account disables that, or if all containers mount something there.
+    """
     if not _wants(spec, account):
         return spec
     existing = _existing(spec.volumes) if spec.volumes else ""
@@ -378,7 +380,7 @@ def _wants(spec: PodSpec, account: ServiceAccount) -> bool:
 
 
 def _existing(volumes: tuple[Volume, ...]) -> str:
-    """The volume with credentials that the pod brings along."""
+    """Return the name of the pod's own volume with credentials, found by its prefix; "" if there is none."""
     return next((one.name for one in volumes if one.name.startswith(_PREFIX)), "")
 
 

@@ -390,7 +390,7 @@ def _unlike_first(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def _some(names: list[str]) -> str:
-    """The first of the names, and how many more there are."""
+    """Return the first of the names in alphabetical order, with the number of other pods, if any."""
     others = len(names) - 1
     if not others:
         return names[0]

@@ -53,7 +53,7 @@ _OTHER_VOLUMES: Final[Mapping[str, str]] = {
 
 
 def not_on_windows(check: Check) -> Check:
-    """The check, of pods that are not for Windows: those cannot have the field."""
+    """Return the check with an exemption for pods for Windows, which cannot have the field."""
 
     def checked(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
         return None if spec.os is not None and spec.os.name == "windows" else check(metadata, spec)
@@ -76,7 +76,7 @@ def no_escalation(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
 
 
 def capabilities(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
-    """All capabilities are dropped, and none is added but to listen on low ports."""
+    """Check that containers drop all capabilities, and add none but the one to listen on low ports."""
     keeping, adding, added = [], [], set()
     for container in containers(spec):
         given = container.security_context.capabilities if container.security_context is not None else None

@@ -24,7 +24,7 @@ Check = Callable[[ObjectMeta, PodSpec], Violation | None]
 
 
 def containers(spec: PodSpec) -> Iterator[AnyContainer]:
-    """All containers of a pod: init, own, ephemeral."""
+    """Yield all containers of a pod: init containers, regular ones, ephemeral ones."""
     yield from spec.init_containers
     yield from spec.containers
     yield from spec.ephemeral_containers
@@ -43,7 +43,7 @@ def quoted(items: Iterable[str]) -> str:
 
 
 def plural(word: str, count: int) -> str:
-    """The word, for one or for several."""
+    """Return the word, in the plural unless ``count`` is 1."""
     return word if count == 1 else f"{word}s"
 
 

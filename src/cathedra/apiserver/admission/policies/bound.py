@@ -64,13 +64,13 @@ class BoundPolicies(Generic[P, B, C]):
             registry.observe(resource, lambda _: self._forget())
 
     def __call__(self) -> tuple[BoundPolicy[P, B], ...]:
-        """The policies that are bound, by name."""
+        """Return the policies that have bindings, sorted by name."""
         if self._known is None:
             self._known = tuple(self._load())
         return self._known
 
     async def compiled(self, policy: BoundPolicy[P, B], owner: str) -> C:
-        """The expressions of a policy, compiled; ``owner`` is the user whose request needs them.
+        """Return the compiled expressions of a policy; ``owner`` is the user whose request needs them.
 
         Raises:
             StatusError: 504, compiling takes too long.

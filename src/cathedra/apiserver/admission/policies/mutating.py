@@ -191,7 +191,7 @@ class MutatingPolicies(AdmissionPlugin):
         allowance: Allowance,
         refusals: list[tuple[str, str]],
     ) -> AdmissionAttributes:
-        """The request after one policy, unless its conditions do not hold."""
+        """Return the request after one policy, unchanged if the conditions do not hold; failures go to ``refusals``."""
         policy = invocation.policy
         try:
             given = await self._given(invocation, request)
@@ -242,7 +242,7 @@ class MutatingPolicies(AdmissionPlugin):
     async def _mutated(
         self, invocation: _Invocation, request: AdmissionAttributes, position: int, allowance: Allowance
     ) -> Any:
-        """The object after one mutation.
+        """Return the object after one mutation; the same object if nothing changes.
 
         Raises:
             _Failed: the expression fails, or its patch cannot be applied.
@@ -266,7 +266,9 @@ class MutatingPolicies(AdmissionPlugin):
 
 
 def _patched(invocation: _Invocation, position: int, given: Input) -> tuple[Any, bool]:
-    """The object's values after one mutation, None if a test in its patch fails; and whether they are read strictly.
+    """Return the object's values after one mutation, and True if unknown fields in them are errors.
+
+    The values are None if a test in its patch fails.
 
     Raises:
         _Failed: the expression fails, or its patch cannot be applied.

@@ -95,8 +95,8 @@ class ParameterAccess:
         self._policies = policies
 
     def policy_errors(self, request: AdmissionAttributes) -> ErrorList:
-        """The error of ``spec.paramKind`` if the user may not get all objects of that kind. An update that keeps the
-        kind is not checked."""
+        """Return an error of ``spec.paramKind`` if the user may not get all objects of that kind. An update that keeps
+        the kind is not checked."""
         errors = ErrorList()
         kind = request.object.spec.param_kind
         old = request.old_object
@@ -111,8 +111,8 @@ class ParameterAccess:
         return errors
 
     def binding_errors(self, request: AdmissionAttributes) -> ErrorList:
-        """The error of ``spec.paramRef`` if the user may not get the object that a validating policy's binding names.
-        Updates are checked too, as in Kubernetes, which compares references by their addresses in memory."""
+        """Return an error of ``spec.paramRef`` if the user may not get the object that a validating policy's binding
+        names. Updates are checked too, as in Kubernetes, which compares references by their addresses in memory."""
         errors = ErrorList()
         if self._is_denied(request, "get"):
             detail = (
@@ -122,8 +122,8 @@ class ParameterAccess:
         return errors
 
     def mutating_binding_errors(self, request: AdmissionAttributes) -> ErrorList:
-        """The same for a mutating policy's binding, where objects that are selected by labels take the verb ``list``.
-        The text has verb and user in each other's place, as Kubernetes' has."""
+        """Return an error of ``spec.paramRef`` if the user may not get the object that a mutating policy's binding
+        names, or list the objects that it selects. Verb and user are swapped in the text, as in Kubernetes."""
         errors = ErrorList()
         ref = request.object.spec.param_ref
         verb = "get" if ref is None or ref.name else "list"
@@ -162,7 +162,7 @@ class ParameterAccess:
 def _param_kind(
     definitions: Iterator[AnyDefinition], api_version: str, kind: str
 ) -> tuple[AnyDefinition, VersionDefinition]:
-    """The kind that a policy names, as it is served.
+    """Return the definition and the version of the kind that a policy names.
 
     Raises:
         Misconfigured: it is not served.
@@ -177,6 +177,6 @@ def _param_kind(
 
 
 def _go_user(user: UserInfo) -> str:
-    """A user as Go's ``%v`` prints one."""
+    """Return a user as Go's ``%v`` prints one."""
     extra = " ".join(f"{key}:[{' '.join(user.extra[key])}]" for key in sorted(user.extra))
     return f"&{{{user.name} {user.uid} [{' '.join(user.groups)}] map[{extra}]}}"

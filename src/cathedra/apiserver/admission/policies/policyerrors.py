@@ -121,7 +121,7 @@ def check_binding(
 
 
 def check_param_kind(errors: ErrorList, kind: ParamKind | None) -> None:
-    """The kind of the parameters."""
+    """Check that ``spec.paramKind``, if present, has an API version and a kind."""
     if kind is None:
         return
     for name, value in (("apiVersion", kind.api_version), ("kind", kind.kind)):
@@ -207,7 +207,7 @@ def expression_errors(spec: JSONObject, found: Iterable[PolicyCompileError]) -> 
 
 
 def _at(spec: JSONObject, path: str) -> Any:
-    """The value at a path like ``spec.validations[0].expression``."""
+    """Return the value at a path like ``spec.validations[0].expression``."""
     value: Any = spec
     for part in path.removeprefix("spec.").split("."):
         name, _, rest = part.partition("[")

@@ -324,7 +324,7 @@ class Compactor:
                 LOG.warning("compaction waits for the next round: %s", error)
 
     async def compact(self) -> None:
-        """One round: if no other server has had it, forget what was old when this server's last round ended.
+        """Run one round: if no other server has run it, compact up to the revision of this server's last round.
 
         Raises:
             StorageError: etcd does not answer; the next round makes up for it.

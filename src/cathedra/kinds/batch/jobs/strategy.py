@@ -224,7 +224,7 @@ def default_job_spec(spec: batch_v1.JobSpec) -> batch_v1.JobSpec:
 
 
 def _default_policy(policy: batch_v1.PodFailurePolicy) -> batch_v1.PodFailurePolicy:
-    """A rule about a condition is about one that is true."""
+    """Return the policy with the status "True" in rules about a condition that name none."""
 
     def pattern(
         given: batch_v1.PodFailurePolicyOnPodConditionsPattern,

@@ -165,7 +165,7 @@ def _moved(before: core_v1.PodTemplateSpec, after: core_v1.PodTemplateSpec) -> c
 
 
 def _resized(before: core_v1.PodTemplateSpec, after: core_v1.PodTemplateSpec) -> core_v1.PodTemplateSpec:
-    """The old template with the resources that the new one has for each container."""
+    """Return the old template with the resources that the new one has for each container."""
     resized: dict[str, tuple[core_v1.Container, ...]] = {}
     for name in ("containers", "init_containers"):
         old, new = getattr(before.spec, name) or (), getattr(after.spec, name) or ()

@@ -93,8 +93,10 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
 
 @cache
 def _pending(qos: str) -> core_v1.PodStatus:
-    """The initial status of all new pods of a quality of service class. One shared object per class, so that memos find
-    it."""
+    """Return the initial status of all new pods of a quality of service class.
+
+    The pods of a class share one object, so that memos find it.
+    """
     return core_v1.PodStatus(phase="Pending", qos_class=qos)
 
 
@@ -108,7 +110,7 @@ class PodStatusStrategy(Strategy[core_v1.Pod]):
         return default_pod(obj)
 
     def default_change(self, obj: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
-        """A status has no defaults, so there is nothing to do unless the spec is another one."""
+        """Return the pod with defaults if its spec is another one, else as it is: a status has no defaults."""
         return obj if obj.spec is old.spec else default_pod(obj)
 
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
@@ -173,7 +175,7 @@ class ResizeStrategy(Strategy[core_v1.Pod]):
 
 
 def _resized(new: tuple[core_v1.Container, ...], old: tuple[core_v1.Container, ...]) -> tuple[core_v1.Container, ...]:
-    """The stored containers with the new resources; others than those are shown to validation as they came."""
+    """Return the stored containers with the new resources, or the new ones if their names or order differ."""
     # With other names or another order, validation must see the containers as they were sent, or the refusal would not
     # name the change.
     if [one.name for one in new] != [one.name for one in old]:
@@ -185,7 +187,7 @@ def _resized(new: tuple[core_v1.Container, ...], old: tuple[core_v1.Container, .
 
 
 def _stored(new: core_v1.Pod, old: core_v1.Pod, spec: core_v1.PodSpec) -> core_v1.Pod:
-    """The stored pod with another spec, as the writer of ``new`` means it."""
+    """Return the stored pod with another spec, and with the resource version and managed fields of ``new``."""
     metadata = replace(
         old.metadata,
         resource_version=new.metadata.resource_version,

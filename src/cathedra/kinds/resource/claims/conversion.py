@@ -72,7 +72,7 @@ def _request_to_hub(request: v1beta1.DeviceRequest) -> v1.DeviceRequest:
 
 
 def _marked(exactly: v1.ExactDeviceRequest) -> v1.ExactDeviceRequest:
-    """The request, kept from being filled in if it names no class."""
+    """Return the request, marked to be given no defaults if it names no class."""
     if exactly.device_class_name:
         return exactly
     return replace(exactly, allocation_mode=UndefaultedMode(exactly.allocation_mode))

@@ -85,7 +85,7 @@ def validate_differing(status: resource.ResourceClaimStatus) -> ErrorList:
 
 
 def _place(errors: ErrorList, path: FieldPath, result: resource.DeviceRequestAllocationResult) -> None:
-    """The rules of a result's pool and device."""
+    """Validate the pool and the device of a result."""
     validate_pool_name(errors, path.child("pool"), result.pool)
     check(errors, path.child("device"), result.device, formats.dns_label)
 

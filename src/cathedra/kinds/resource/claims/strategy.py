@@ -388,7 +388,7 @@ def _validate_driver(errors: ErrorList, access: FieldAccess, driver: str, claim:
 
 
 def _drivers_changed(new: Iterable[AllocatedDeviceStatus], old: Iterable[AllocatedDeviceStatus]) -> list[str]:
-    """The drivers, sorted, of whose entries some were added, changed or removed; their order does not matter."""
+    """Return the drivers, sorted, of which an entry was added, changed or removed; the order of entries is ignored."""
     before, after = ({_key(entry): entry for entry in entries} for entries in (old, new))
     # Removed entries count as changes: without that, a driver could delete the report of another one.
     return sorted({key[0] for key in before.keys() | after.keys() if before.get(key) != after.get(key)})

@@ -138,7 +138,7 @@ def paying_pod(
 
 
 def _owner(claim: ResourceClaim) -> OwnerReference | None:
-    """The controller of a special claim; None for other claims."""
+    """Return the controller of a special claim; None for other claims."""
     if claim.metadata.annotations.get(SPECIAL_CLAIM) != "true":
         return None
     return controller_of(claim)

@@ -327,7 +327,7 @@ def _step(errors: ErrorList, path: FieldPath, steps: _Steps, value: Quantity, ga
 
 
 def _decimal(nanos: int) -> str:
-    """An amount without suffix, as the keys of a set of quantities are shown."""
+    """Return an amount without suffix, as the keys of a set of quantities are shown."""
     whole, rest = divmod(abs(nanos), NANO)
     fraction = f".{rest:09d}".rstrip("0").rstrip(".")
     return f"{'-' if nanos < 0 else ''}{whole}{fraction}"

@@ -34,7 +34,7 @@ def default_slice(piece: resource.ResourceSlice, now: float) -> resource.Resourc
 
 
 def _multiplied(device: resource.Device) -> resource.Device:
-    """The device with the multiplier of release 1.36, which is one."""
+    """Return the device with the default multiplier of release 1.36, which is one."""
     mappings = {
         name: mapping if mapping.allocation_multiplier is not None else replace(mapping, allocation_multiplier=_ONE)
         for name, mapping in device.node_allocatable_resource_mappings.items()

@@ -144,7 +144,7 @@ def _is_fixed(counter: resource.Counter) -> bool:
 
 
 def _device(device: resource.Device, cleared: dict[str, Any], *, lists: bool, policies: bool) -> resource.Device:
-    """The device without ``cleared`` and without lists as values or request policies where those are closed."""
+    """Return the device with ``cleared`` fields, and without list values or request policies where those are off."""
     changes = dict(cleared)
     if not lists and device.attributes:
         empty: dict[str, Any] = dict.fromkeys(_LISTS, ())

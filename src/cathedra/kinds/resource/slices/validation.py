@@ -166,7 +166,7 @@ def _partition_type(errors: ErrorList, spec: resource.ResourceSliceSpec, context
 
 
 def _of_partition_type(errors: ErrorList, path: FieldPath, value: Any, detail: str) -> None:
-    """An error that no tag covers, though tags have rules for the same fields."""
+    """Report an error that no tag covers, though tags have rules for the same fields."""
     errors.append(FieldError(ErrorType.INVALID, path, value, detail, origin="partitionTypeAttribute"))
 
 
@@ -248,7 +248,7 @@ class DeviceRules:
             validate_attribute(errors, path.key(shortened(name, _ATTRIBUTE_KEY)), attribute, self._context.gates)
 
     def _key(self, errors: ErrorList, path: FieldPath, name: str) -> None:
-        """The name of an attribute or a capacity; from 1.32 to 1.35 it was reported at the value's own path."""
+        """Validate the name of an attribute or a capacity; from 1.32 to 1.35 errors are at the value's own path."""
         gates = self._context.gates
         # Releases before 1.38 stored such names. A slice that has them must stay writable.
         if self._unchanged and name.count("/") > 1:

@@ -336,7 +336,7 @@ class CRIRuntime:
         await self._endpoint.close()
 
     def _remove_cgroups(self) -> None:
-        """The cgroup that the runtime has made for this node, and leaves."""
+        """Remove the cgroup that the runtime has made for this node, and leaves."""
         if self._features.systemd_cgroups:
             return
         name = self._cgroup.lstrip("/")

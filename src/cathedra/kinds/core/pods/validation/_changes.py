@@ -101,7 +101,7 @@ def _gates(
 
 
 def _with_stored(new: core_v1.PodSpec, old: core_v1.PodSpec) -> core_v1.PodSpec:
-    """The new spec with the stored values of what may change."""
+    """Return the new spec with the stored values of the fields that may change."""
     changes: dict[str, Any] = {
         "containers": _with_images(new.containers, old.containers),
         "init_containers": _with_images(new.init_containers, old.init_containers),
@@ -122,7 +122,7 @@ def _with_images(new: Sequence[core_v1.Container], old: Sequence[core_v1.Contain
 
 
 def _while_gated(errors: ErrorList, new: core_v1.PodSpec, old: core_v1.PodSpec) -> core_v1.PodSpec:
-    """A pod that is still gated may become pickier about its node."""
+    """Validate changes that narrow the nodes of a gated pod, and return the spec with those put back."""
     selector = new.node_selector
     if selector != old.node_selector:
         if any(selector.get(key) != value for key, value in old.node_selector.items()):
@@ -315,7 +315,7 @@ def spec_difference(old: core_v1.PodSpec, new: core_v1.PodSpec, release: str) ->
 
 
 def _difference(before: Sequence[str], after: Sequence[str], *, skipped: int = 0) -> str:
-    """The unified diff of two texts that follow ``skipped`` equal lines."""
+    """Return the unified diff of two texts that follow ``skipped`` equal lines."""
     lines = [line for line in difflib.unified_diff(before, after, n=_AROUND) if line not in {"--- \n", "+++ \n"}]
     if skipped:
         lines = [_shifted(line, skipped) if line.startswith("@@ ") else line for line in lines]
@@ -323,7 +323,7 @@ def _difference(before: Sequence[str], after: Sequence[str], *, skipped: int = 0
 
 
 def _shifted(heading: str, skipped: int) -> str:
-    """The heading of a change, ``@@ -1,7 +1,7 @@``, with its two numbers of lines counted from further up."""
+    """Return the heading of a change, ``@@ -1,7 +1,7 @@``, with its two line numbers increased by ``skipped``."""
     return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + skipped}", heading)
 
 

@@ -357,7 +357,7 @@ def _probe(errors: ErrorList, path: FieldPath, probe: core_v1.Probe) -> None:
 
 
 def _handler(errors: ErrorList, path: FieldPath, handler: Any, grace: int | None) -> None:
-    """A probe or a handler of the lifecycle: exactly one way."""
+    """Validate a probe or a handler of the lifecycle: it must have exactly one action."""
     found = False
     for attribute, name in (
         ("exec", "exec"),

@@ -109,7 +109,7 @@ def _only_resized(errors: ErrorList, new: core_v1.PodSpec, old: core_v1.PodSpec,
 
 
 def _unresized(after: core_v1.Container, before: core_v1.Container, *, keeps_claims: bool) -> core_v1.Container:
-    """The container as the rule compares it: with the stored cpu and memory, and up to 1.36 without its claims."""
+    """Return the container as the rule compares it: with stored cpu and memory, and up to 1.36 without its claims."""
     claims = after.resources.claims if keeps_claims else ()
     return replace(after, resources=_stored_amounts(after.resources, before.resources, claims=claims))
 

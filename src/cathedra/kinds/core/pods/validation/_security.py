@@ -90,7 +90,7 @@ def _choice(errors: ErrorList, path: FieldPath, value: str | None, known: Collec
 
 
 def _host_users(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
-    """A pod with users of its own does not share the node's namespaces."""
+    """Refuse the node's namespaces for a pod with users of its own."""
     if spec.host_users is not False:
         return
     shared = (("hostNetwork", spec.host_network), ("hostPID", spec.host_pid), ("hostIPC", spec.host_ipc))

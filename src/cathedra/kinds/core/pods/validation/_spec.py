@@ -188,7 +188,10 @@ def _names(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
 
 
 def _host_ports(errors: ErrorList, path: FieldPath, containers: Sequence[core_v1.Container]) -> None:
-    """A port on the network of the host has one number. 0 in a template is replaced when its pods are created."""
+    """Refuse a port on the network of the host that has another number there.
+
+    0 in a template is replaced when its pods are created.
+    """
     for position, container in enumerate(containers):
         for number, port in enumerate(container.ports):
             if port.host_port not in (0, port.container_port):
@@ -273,7 +276,7 @@ _SEARCH: Final = re.compile(r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a
 
 
 def _search(value: str) -> list[str]:
-    """A search path may have underscores, as names of services of SRV records have."""
+    """Return the problems of a search path. It may have underscores, as names of services of SRV records have."""
     problems = ["must be no more than 253 bytes"] if len(value.encode()) > _LONGEST_SEARCH else []
     if not _SEARCH.fullmatch(value):
         problems.append(

@@ -180,7 +180,7 @@ def _node_allocatable(errors: ErrorList, pod: core_v1.Pod, gates: FeatureGates) 
 
 
 def _resources(errors: ErrorList, path: FieldPath, resources: dict[str, Quantity]) -> None:
-    """The form of release 1.36."""
+    """Validate the resources that a claim takes from the node, in the form of release 1.36."""
     if not resources:
         errors.required(path, "must not be empty")
     for name, amount in sorted(resources.items()):
@@ -188,7 +188,7 @@ def _resources(errors: ErrorList, path: FieldPath, resources: dict[str, Quantity
 
 
 def _taken(errors: ErrorList, path: FieldPath, status: core_v1.NodeAllocatableResourceClaimStatus) -> None:
-    """The form of release 1.37: what is mapped from devices, and what they cost besides."""
+    """Validate the form of release 1.37: what is mapped from devices, and what they cost besides."""
     if not status.mapping and not status.overhead:
         errors.required(path, "at least one of `mapping` or `overhead` is required")
     for position, mapped in enumerate(status.mapping):
@@ -249,7 +249,7 @@ def _claim_names(container: core_v1.Container) -> Iterator[str]:
 
 
 def _extended_names(pod: core_v1.Pod) -> dict[str, set[str]]:
-    """The claim that the scheduler made for extended resources, and its requests, by container."""
+    """Return the claim that the scheduler made for extended resources, and its requests, by container."""
     status = pod.status.extended_resource_claim_status
     if status is None:
         return {}

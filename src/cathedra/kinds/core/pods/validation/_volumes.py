@@ -428,7 +428,7 @@ def _mode(errors: ErrorList, path: FieldPath, mode: int | None) -> None:
 
 
 def _place(errors: ErrorList, path: FieldPath, place: str) -> None:
-    """A path below the volume, that is none of the names that the node keeps for itself."""
+    """Refuse a path that is not below the volume, or is one of the names that the node keeps for itself."""
     validate_descending_path(errors, path, place)
     if place.startswith("..") and not place.startswith("../"):
         errors.invalid(path, place, "must not start with '..'")
