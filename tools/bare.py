@@ -30,6 +30,7 @@ OPTIONAL: Final = frozenset(
         "etcdctl",
         "kubectl",
         "runc",
+        "valgrind",
         "wrk",
     }
 )
