@@ -1,8 +1,8 @@
 """Counts of the processor's instructions by Valgrind's callgrind, for programs of Python.
 
 Times depend on what else a machine does: two runs of one version differ by a third on a shared one. Instructions differ
-by less than 2 %, so two versions can be compared in a minute. They are those of the whole process without the kernel.
-Misses of caches are not in them: of two equal numbers, the larger heap is slower.
+by up to 4 %, so a smaller difference of two versions needs several runs. They are those of the whole process without
+the kernel. Misses of caches are not in them: of two equal numbers, the larger heap is slower.
 """
 
 from __future__ import annotations
