@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Final, Generic, Literal, TypeVar
 from zlib import crc32
@@ -134,14 +134,7 @@ class EventRecorder:
         self._clock = clock
         self._host = host
         self._instance = instance or host or component
-        # A deque and two events: an `asyncio.Queue` takes some 5,000 instructions more for each recorded event.
-        self._notes: deque[_Note] = deque()
-        """Events that wait to be written."""
-        self._begun = asyncio.Event()
-        """Set while an event waits, or is being written."""
-        self._written = asyncio.Event()
-        """Set while none waits, and none is being written."""
-        self._written.set()
+        self._queue: asyncio.Queue[_Note] = asyncio.Queue(QUEUED)
         self._similar: _Recent[_Similar] = _Recent(lambda: _Similar(set()), remembered)
         self._spam: _Recent[TokenBucket] = _Recent(
             lambda: TokenBucket(clock, rate=SPAM_RATE, burst=SPAM_BURST), remembered
@@ -169,14 +162,11 @@ class EventRecorder:
         """
         regarding, now = self._reference(involved), self._clock.now()
         note = _Note(regarding, type_, reason, shortened(message), action, now, component or self._component)
-        if not self._notes:
-            self._begun.set()
-            self._written.clear()
-        elif len(self._notes) >= QUEUED:
+        try:
+            self._queue.put_nowait(note)
+        except asyncio.QueueFull:
             # Dropped and counted: waiting would let a slow API server stop the scheduler.
             self.dropped += 1
-            return
-        self._notes.append(note)
 
     def _reference(self, involved: KubeObject | ObjectReference) -> ObjectReference:
         """Return a reference to ``involved``, in the version that the server has of the kind."""
@@ -194,12 +184,11 @@ class EventRecorder:
 
     async def flush(self) -> None:
         """Wait until everything recorded so far was handed to the API server."""
-        await self._written.wait()
+        await self._queue.join()
 
     async def _write_notes(self) -> None:
         while True:
-            await self._begun.wait()
-            note = self._notes.popleft()
+            note = await self._queue.get()
             try:
                 if note.action:
                     await self._write_series(note)
@@ -212,9 +201,7 @@ class EventRecorder:
                 # One odd event must not end the part that records it.
                 _LOG.exception("event %s on %s was not written", note.reason, note.regarding.name)
             finally:
-                if not self._notes:
-                    self._begun.clear()
-                    self._written.set()
+                self._queue.task_done()
 
     # The classic form.
 
