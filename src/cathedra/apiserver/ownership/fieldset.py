@@ -466,15 +466,8 @@ SET: Final[Changes] = ONE_FIELD, NOTHING
 
 def changes_of(touched: dict[str, FieldSet], removed: dict[str, FieldSet]) -> Changes:
     """Return the changes of a value that was there before and is there now, by path element below it."""
-    was_set = was_removed = NOTHING
-    if len(touched) == 1:  # as it mostly is
-        for element, below in touched.items():
-            was_set = FieldSet.of_field(element, below, False)
-    elif touched:
-        was_set = FieldSet.of(touched, member=False)
-    if removed:
-        was_removed = FieldSet.of(removed, member=False)
-    return was_set, was_removed
+    was_set = FieldSet.of(touched, member=False) if touched else NOTHING
+    return was_set, FieldSet.of(removed, member=False) if removed else NOTHING
 
 
 # --- fields without an owner --------------------------------------------------------------------------------------
