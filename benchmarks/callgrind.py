@@ -75,7 +75,7 @@ class Program:
         return (self._folder / "log").read_text()
 
     def count(self, work: int, number: int = 1) -> Count:
-        """Return the ``number``-th profile, for each of ``work`` units. Call it after the program has ended."""
+        """Return the ``number``-th profile, for each of ``work`` units. Call it after its `end_count`."""
         perf_map = Path(f"/tmp/perf-{self.process.pid}.map")  # Python chooses this name
         text = (self._folder / f"{_PROFILE}.{number}").read_text()
         return read_profile(text, perf_map.read_text() if self._functions else "", work)
@@ -89,19 +89,18 @@ class Program:
 
 def begin_count(process: int) -> None:
     """Begin to count instructions of a process under Valgrind."""
-    _control("-i", "on", process)
+    _control(process, "-i", "on")
 
 
 def end_count(process: int) -> None:
     """Write the counts of a process since `begin_count` to its next profile, and stop counting."""
     # A dump alone would go on: counts of what follows would be in the profile that is written at the end.
-    _control("-d", "", process)
-    _control("-i", "off", process)
+    _control(process, "-d")
+    _control(process, "-i", "off")
 
 
-def _control(option: str, value: str, process: int) -> None:
-    command = ["callgrind_control", option, *([value] if value else []), str(process)]
-    subprocess.run(command, check=True, capture_output=True)
+def _control(process: int, *options: str) -> None:
+    subprocess.run(["callgrind_control", *options, str(process)], check=True, capture_output=True)
 
 
 class _Trampolines:
