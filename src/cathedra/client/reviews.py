@@ -25,6 +25,7 @@ from cathedra.asgi.application import PEER_CERTIFICATE, PeerCertificate
 from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock
+from cathedra.remembering import everything_but
 
 TOKEN_SECONDS: Final = 120.0
 TOKEN_BYTES: Final = 64 * 1024
@@ -142,6 +143,10 @@ def _bearer_token(scope: Mapping[str, Any]) -> str:
             scheme, _, token = value.decode("latin-1").partition(" ")
             return token.strip() if scheme.lower() == "bearer" else ""
     return ""
+
+
+user_key: Final = everything_but(UserInfo, {})
+"""Key of a user in caches of reviews. Authorizers may decide by any field, also by ``extra``."""
 
 
 class AccessReviews:

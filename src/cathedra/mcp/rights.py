@@ -34,7 +34,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import forbidden
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
-from cathedra.client.reviews import AccessReviews, ExpiringCache
+from cathedra.client.reviews import AccessReviews, ExpiringCache, user_key
 from cathedra.clock import Clock
 from cathedra.insight.inventory.usage import HIDDEN_NAMESPACE
 from cathedra.insight.reading.state import ClusterState, Key, Note, ReadKind, read_kind
@@ -127,8 +127,7 @@ class ReaderRights:
         return await self._allows(user, wanted)
 
     async def _allows(self, user: UserInfo, wanted: Access) -> bool:
-        extra = tuple(sorted((name, tuple(values)) for name, values in (user.extra or {}).items()))
-        key = (user.username, user.uid, user.groups, extra, wanted)
+        key = (user_key(user), wanted)
         known = self._known.get(key)
         if known is not None:
             return known

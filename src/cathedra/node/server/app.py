@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,7 @@ from cathedra.api.struct import Time, to_dict
 from cathedra.api.timestamp import TimeError
 from cathedra.asgi.application import Receive, Scope, Send
 from cathedra.client.client import Client
-from cathedra.client.reviews import AccessReviews, ExpiringCache, RequestAuthenticator
+from cathedra.client.reviews import AccessReviews, ExpiringCache, RequestAuthenticator, user_key
 from cathedra.clock import Clock
 from cathedra.node.concurrency import Event
 from cathedra.node.containers.logfiles import LogOptions, LogWrites, read_log
@@ -285,7 +285,8 @@ _SUBRESOURCES: Final = {
 }
 """By the first part of the path. Each of the sub-resources alone suffices."""
 
-_Question = tuple[str, tuple[str, ...], str, str]
+_Question = tuple[Hashable, str, str]
+"""Key of the user, verb and sub-resource."""
 
 
 def subresources_of(path: str) -> tuple[str, ...]:
@@ -323,7 +324,7 @@ class RequestAuthorizer:
         raise failure(403, "Forbidden", f"Forbidden ({what})")
 
     async def _allowed(self, user: UserInfo, verb: str, subresource: str) -> bool:
-        question = (user.username, user.groups, verb, subresource)
+        question = (user_key(user), verb, subresource)
         known = self._known.get(question)
         if known is not None:
             return known

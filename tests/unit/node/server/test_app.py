@@ -11,6 +11,7 @@ import pytest
 
 from cathedra.api.core.authentication_v1 import UserInfo
 from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
 from cathedra.asgi.application import PEER_CERTIFICATE, PeerCertificate
 from cathedra.client.client import Client
 from cathedra.client.reviews import RequestAuthenticator
@@ -221,6 +222,22 @@ async def test_a_verb_that_is_allowed_says_nothing_of_another() -> None:
         await authorizer.authorize(ALICE, "POST", "/exec/ns/p/c")
     with pytest.raises(StatusError, match="Forbidden"):
         await authorizer.authorize(UserInfo(username="alice", groups=("others",)), "POST", "/exec/ns/p/c")
+
+
+@on_virtual_clock
+async def test_a_right_of_one_user_is_not_given_to_another_of_the_same_name() -> None:
+    """An authorizer behind the API server may decide by any field of the user: kubelet's reviews contain all."""
+    server = NodeTransport()
+    server.grants.add(("alice", "get", "pods"))
+    authorizer = RequestAuthorizer(Client(server, clock=server.clock()), NODE, server.clock())
+    await authorizer.authorize(ALICE, "GET", "/pods")
+    server.grants.clear()
+    values: dict[str, Any] = {"uid": "u-2", "groups": ("others",), "extra": {"scopes": ("none",)}}
+    assert values.keys() | {"username"} == set(UserInfo.__struct_fields__)
+    for field, value in values.items():
+        with pytest.raises(StatusError, match="Forbidden"):
+            await authorizer.authorize(replace(ALICE, **{field: value}), "GET", "/pods")
+    await authorizer.authorize(ALICE, "GET", "/pods")
 
 
 @on_virtual_clock
