@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cathedra.api import resource
 from cathedra.api.core import core_v1
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.field import ErrorList
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import KubeStruct, Quantity, Time, from_dict, replace
@@ -291,6 +292,32 @@ def test_two_kinds_of_consumed_capacity_can_be_refused_after_a_sound_allocation(
         patch.setattr(strategy, "validate_status_update", stricter)
         assert found(ALLOCATED_ALLOCATIONS) == []
         assert found(replace(CLAIM, status=refused)) == ["status: Forbidden: too much"]
+
+
+@pytest.mark.parametrize("field", [name for name in ObjectMeta.__struct_fields__ if name != "managed_fields"])
+@given(st.data())
+def test_a_rule_that_reads_metadata_judges_alike_whatever_was_validated_before(field: str, data: st.DataObject) -> None:
+    value = data.draw(values_of(get_type_hints(ObjectMeta, include_extras=True)[field]))
+    other = replace(ALLOCATED_ALLOCATIONS, metadata=replace(CLAIM.metadata, **{field: value}))
+    validate = strategy.validate_status_update
+
+    def stricter(new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext) -> ErrorList:
+        errors = validate(new, old, context)
+        if getattr(new.metadata, field) == value:
+            errors.forbidden("status", "refused by the added rule")
+        return errors
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strategy, "validate_status_update", stricter)
+        check_alike([ALLOCATED_ALLOCATIONS, other])
+        check_alike([other, ALLOCATED_ALLOCATIONS])
+
+
+def test_a_reservation_is_refused_while_the_claim_is_deleted() -> None:
+    deleted = replace(ALLOCATED_ALLOCATIONS, metadata=replace(CLAIM.metadata, deletion_timestamp=Time(1.0)))
+    assert found(ALLOCATED_ALLOCATIONS) == []
+    (error,) = found(deleted)
+    assert "new entries may not be added while" in error
 
 
 @pytest.mark.parametrize(
