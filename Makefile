@@ -60,8 +60,10 @@ test-bare: $(VENV)/.dev        ## run tests that use optional programs, as on a 
 	@$(BIN)/python tools/bare.py $(abspath $(BIN)/python) tools/suite.py --passed build/passed-bare optional -- $(PYTEST)
 	@$(BIN)/python tools/bare.py --keep kubectl $(abspath $(BIN)/python) tools/suite.py --passed build/passed-bare integration -- $(PYTEST)
 
-without-memos: $(VENV)/.dev    ## the rules of kinds with memos switched off: their unit tests, recorded answers of API and allocation
-	@CATHEDRA_REMEMBER=0 $(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/kinds tests/unit/test_remembering.py $(PYTEST)
+without-memos: $(VENV)/.dev    ## unit tests of the packages that have memos, and recorded answers of API and allocation, with memos switched off
+	@CATHEDRA_REMEMBER=0 $(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_remembering.py \
+		$(addprefix tests/unit/,api kinds semantics scheduler controllers) \
+		$(addprefix tests/unit/apiserver/,admission authorization ownership) $(PYTEST)
 	@CATHEDRA_REMEMBER=0 $(BIN)/python -m tests.conformance --area api --area allocation --check-baseline
 
 check: $(VENV)/.dev            ## run ruff, mypy --strict and the import contracts

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from cathedra.api.boundedcache import LONGEST_KEY, BoundedCache, cached_texts
 from cathedra.api.field import FieldPath
+from tests.requirements import with_memos
 
 
+@with_memos
 def test_a_key_that_is_longer_than_any_name_is_not_kept() -> None:
     cache: BoundedCache[str, int] = BoundedCache(4)
     long = "x" * (LONGEST_KEY + 1)
@@ -27,6 +29,7 @@ def test_entries_and_bytes_have_limits() -> None:
     assert -1 not in by_bytes
 
 
+@with_memos
 def test_a_function_of_long_texts_is_called_each_time() -> None:
     calls: list[str] = []
 
@@ -40,6 +43,7 @@ def test_a_function_of_long_texts_is_called_each_time() -> None:
     assert calls == ["a", long, long]
 
 
+@with_memos
 def test_paths_below_a_key_that_is_too_long_are_not_kept() -> None:
     before = FieldPath.child.cache_info().currsize
     path = FieldPath("spec").key("k" * 100_000)

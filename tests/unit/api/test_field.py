@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cathedra.api import resource
 from cathedra.api.core import core_v1
 from cathedra.api.field import MAX_TEXT, Constant, ErrorList, FieldPath, Names, go_form, go_json
+from tests.requirements import with_memos
 
 
 def test_a_path_grows_by_names_indexes_and_keys() -> None:
@@ -76,6 +77,7 @@ def test_a_message_is_cut(value: object) -> None:
     assert len(errors[0].message) < MAX_TEXT + 20
 
 
+@with_memos
 def test_paths_below_a_long_key_are_not_kept() -> None:
     long = FieldPath("a").key("k" * 100_000)
     before = FieldPath.child.cache_info(), FieldPath.index.cache_info()

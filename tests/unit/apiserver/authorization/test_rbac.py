@@ -6,6 +6,7 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes
 from cathedra.apiserver.authorization.rbac import RBAC
 from cathedra.client.resources import CONFIGMAPS, PODS, ROLEBINDINGS, SECRETS
+from tests.requirements import with_memos
 from tests.running import run_with
 from tests.unit.apiserver.guarded import Guarded, account, guarded, refused, rule, user
 
@@ -64,6 +65,7 @@ async def test_masters_may_do_everything(api: Guarded) -> None:
     assert (await api.admin.resource(SECRETS, "").list()).items == ()
 
 
+@with_memos
 @run_with(guarded)
 async def test_what_is_refused_and_names_that_are_no_names_are_not_kept(api: Guarded) -> None:
     await api.role("reader", rule("*", "*"))
