@@ -79,7 +79,8 @@ class ClaimBinding:
                     continue
                 allocation = cycle.chosen.get(claim.metadata.uid)
                 if allocation is None or cycle.group is None:
-                    cycle.claims[index] = await self._bind(claim, allocation, pod)
+                    consumer = self._resolver.consumer(pod, claim)
+                    cycle.claims[index] = await self._writer.bind(claim, allocation, consumer)
                 else:
                     cycle.claims[index] = await self._bind_in_group(cycle.group, claim, allocation, pod)
             if cycle.special is not None:
@@ -106,17 +107,13 @@ class ClaimBinding:
         # Pods of one group bind concurrently. Without the lock two of them could write the allocation of their common
         # claim, and the second write would be refused.
         async with group.writing[uid]:
+            consumer = self._resolver.consumer(pod, claim)
             newest = self._claims.get(claim.metadata.namespace, claim.metadata.name)
             if newest is None or newest.metadata.uid != uid or newest.status.allocation is None:
-                return await self._bind(claim, allocation, pod)
+                return await self._writer.bind(claim, allocation, consumer)
             # Another pod of the group, which was tried together with this one, has written the allocation.
-            return newest if self._resolver.is_reserved(pod, newest) else await self._bind(newest, None, pod)
-
-    async def _bind(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
-        """Reserve ``claim`` for the pod, with the allocation that was decided for it, and answer it as written."""
-        written = await self._writer.bind(claim, allocation, self._resolver.consumer(pod, claim))
-        self._claims.assume(written)
-        return written
+            reserved = self._resolver.is_reserved(pod, newest)
+            return newest if reserved else await self._writer.bind(newest, None, consumer)
 
     async def withdraw(self, cycle: ClaimCycle, pod: Pod) -> None:
         """Release everything that the cycle holds; idempotent. A PodGroup keeps its reservations.
@@ -256,7 +253,6 @@ class ClaimBinding:
         await self._appears(created)
         written = await self._writer.bind(created, allocation, self._resolver.consumer(pod, created))
         cycle.special = written
-        self._claims.assume(written)
         mappings = cycle.demand.requests(cycle.special_resources).mappings
         if not mappings:
             where = f"{pod.metadata.namespace}/{pod.metadata.name}"
@@ -312,13 +308,11 @@ class ClaimBinding:
 
     async def _release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
         try:
-            released = await self._writer.release(claim, pod)
+            return await self._writer.release(claim, pod)
         except (StatusError, ConnectionError) as failure:
             # The resource claim controller removes the reservation of a pod that is gone or done.
             _LOG.warning("%s: reservation of %s not removed: %s", pod.metadata.name, claim.metadata.name, failure)
             return claim
-        self._claims.assume(released)
-        return released
 
     async def _delete(self, claim: ResourceClaim) -> None:
         try:

@@ -133,7 +133,7 @@ class DynamicResources(
             is_freeing=self.is_freeing if self._suppositions is not None else None,
         )
         self._repacker = Repacker(self.devices)
-        writer = ClaimWriter(client, clock, stamps=self._binding_conditions)
+        writer = ClaimWriter(client, clock, self._claims.assume, stamps=self._binding_conditions)
         self._writer = writer
         self._binding = binding.ClaimBinding(
             writer, self._claims, self.devices, self._resolver, recorder, timeouts.binding

@@ -7,6 +7,7 @@ that contradicts the decision ends the attempt (docs/spec/scheduling.md §8 and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
@@ -20,8 +21,8 @@ from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-ATTEMPTS: Final = 5
-FIRST_PAUSE_SECONDS: Final = 0.01
+PAUSES_SECONDS: Final = (0.01, 0.02, 0.04, 0.08)
+"""Pauses of kube-scheduler after a conflict, before each further attempt to write a claim."""
 
 
 class WriteFailed(Exception):
@@ -31,10 +32,12 @@ class WriteFailed(Exception):
 class ClaimWriter:
     """Writes claims for the scheduler."""
 
-    def __init__(self, client: Client, clock: Clock, *, stamps: bool) -> None:
-        """``stamps``: allocations carry the time of writing, from which binding conditions time out."""
+    def __init__(self, client: Client, clock: Clock, assume: Callable[[ResourceClaim], None], *, stamps: bool) -> None:
+        """``assume`` is called with each claim that was bound or released, as the server has it now. ``stamps``:
+        allocations carry the time of writing, from which binding conditions time out."""
         self.client = client
         self.clock = clock
+        self._assume = assume
         self._stamps = stamps
 
     async def bind(
@@ -46,19 +49,26 @@ class ClaimWriter:
             WriteFailed: the claim was deleted, allocated or deallocated meanwhile, or the server refused.
         """
         claims = self._of(claim)
-        pause = FIRST_PAUSE_SECONDS
-        # kube-scheduler retries a conflict with these pauses. A conflict is usual, because the claim's controller
-        # writes to the same object.
-        for _ in range(ATTEMPTS - 1):
+        pauses = iter(PAUSES_SECONDS)
+        while True:
+            _check(claim, allocation)
+            what = "add finalizer to"
             try:
-                claim = await _protected(claims, claim, allocation)
-                return await self._reserved(claims, claim, allocation, consumer)
-            except _Conflict:
-                await self.clock.sleep(pause)
-                pause *= 2
-                claim = await _refreshed(claims, claim)
-        claim = await _protected(claims, claim, allocation)
-        return await self._reserved(claims, claim, allocation, consumer)
+                if allocation is not None and FINALIZER not in claim.metadata.finalizers:
+                    claim = await claims.update(_with_finalizers(claim, (*claim.metadata.finalizers, FINALIZER)))
+                # Otherwise another pod of the same PodGroup was faster.
+                if allocation is not None or consumer not in claim.status.reserved_for:
+                    what = "add allocation and reservation to" if allocation else "add reservation to"
+                    claim = await claims.update_status(self._reserved(claim, allocation, consumer))
+                self._assume(claim)
+                return claim
+            except StatusError as error:
+                # A conflict is usual, because the claim's controller writes to the same object.
+                pause = next(pauses, None) if error.is_conflict else None
+                if pause is None:
+                    raise WriteFailed(f"{what} claim {key_of(claim)}: {error}") from error
+            await self.clock.sleep(pause)
+            claim = await _refreshed(claims, claim)
 
     async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
         """Take the pod out of the claim's consumers; the allocation stays.
@@ -70,7 +80,9 @@ class ClaimWriter:
             "metadata": {"uid": claim.metadata.uid},
             "status": {"reservedFor": [{"$patch": "delete", "uid": pod.metadata.uid}]},
         }
-        return await self._of(claim).patch(claim.metadata.name, PatchType.STRATEGIC, patch, "status")
+        released = await self._of(claim).patch(claim.metadata.name, PatchType.STRATEGIC, patch, "status")
+        self._assume(released)
+        return released
 
     async def deallocate(self, claim: ResourceClaim) -> ResourceClaim:
         """Clear allocation, consumers and device status of a claim without consumers.
@@ -125,16 +137,10 @@ class ClaimWriter:
                 return None
             raise
 
-    async def _reserved(
-        self,
-        claims: ResourceClient[ResourceClaim],
-        claim: ResourceClaim,
-        allocation: AllocationResult | None,
-        consumer: ResourceClaimConsumerReference,
+    def _reserved(
+        self, claim: ResourceClaim, allocation: AllocationResult | None, consumer: ResourceClaimConsumerReference
     ) -> ResourceClaim:
-        if allocation is None and consumer in claim.status.reserved_for:
-            # Another pod of the same PodGroup was faster.
-            return claim
+        """Return the claim with its allocation, and with ``consumer`` among its consumers."""
         stored = allocation or claim.status.allocation
         if self._stamps:
             if stored is None:
@@ -142,11 +148,7 @@ class ClaimWriter:
             if stored.allocation_timestamp is None:
                 stored = replace(stored, allocation_timestamp=Time(self.clock.now()))
         status = replace(claim.status, allocation=stored, reserved_for=(*claim.status.reserved_for, consumer))
-        try:
-            return await claims.update_status(replace(claim, status=status))
-        except StatusError as error:
-            what = "add allocation and reservation to claim" if allocation else "add reservation to claim"
-            raise _worded(f"{what} {key_of(claim)}", error) from error
+        return replace(claim, status=status)
 
     def _of(self, claim: ResourceClaim) -> ResourceClient[ResourceClaim]:
         return self.client.resource(RESOURCECLAIMS, claim.metadata.namespace)
@@ -159,33 +161,13 @@ async def _refreshed(claims: ResourceClient[ResourceClaim], claim: ResourceClaim
         raise WriteFailed(f"get updated claim {key_of(claim)} after conflict: {error}") from error
 
 
-async def _protected(
-    claims: ResourceClient[ResourceClaim], claim: ResourceClaim, allocation: AllocationResult | None
-) -> ResourceClaim:
-    """Return the claim, with the finalizer if an allocation is to be stored in it."""
-    metadata = claim.metadata
-    if metadata.deletion_timestamp is not None:
+def _check(claim: ResourceClaim, allocation: AllocationResult | None) -> None:
+    """Raise if the claim no longer is as it was when it was decided to store ``allocation`` in it."""
+    if claim.metadata.deletion_timestamp is not None:
         raise WriteFailed(f"claim {key_of(claim)} got deleted in the meantime")
-    if allocation is None:
-        return claim
     # Another scheduler was faster. Overwriting its allocation would take devices away from a pod that may run.
-    if claim.status.allocation is not None:
+    if allocation is not None and claim.status.allocation is not None:
         raise WriteFailed(f"claim {key_of(claim)} got allocated elsewhere in the meantime")
-    if FINALIZER in metadata.finalizers:
-        return claim
-    try:
-        return await claims.update(_with_finalizers(claim, (*metadata.finalizers, FINALIZER)))
-    except StatusError as error:
-        raise _worded(f"add finalizer to claim {key_of(claim)}", error) from error
-
-
-class _Conflict(WriteFailed):
-    """Another client wrote in between."""
-
-
-def _worded(what: str, error: StatusError) -> WriteFailed:
-    kind = _Conflict if error.is_conflict else WriteFailed
-    return kind(f"{what}: {error}")
 
 
 def _with_finalizers(claim: ResourceClaim, finalizers: tuple[str, ...]) -> ResourceClaim:

@@ -52,11 +52,11 @@ class Unanswered(ClaimWriter):
     lost = 1
 
     async def bind(self, *args: Any) -> ResourceClaim:
-        written = await super().bind(*args)
-        if self.lost:
-            self.lost -= 1
-            raise ConnectionError("the answer is lost")
-        return written
+        if not self.lost:
+            return await super().bind(*args)
+        self.lost -= 1
+        await ClaimWriter(self.client, self.clock, lambda _: None, stamps=True).bind(*args)
+        raise ConnectionError("the answer is lost")
 
 
 class Bench:
@@ -70,7 +70,7 @@ class Bench:
         self.events: list[tuple[str, str]] = []
         recorder = SimpleNamespace(record=lambda _, __, reason, message, **___: self.events.append((reason, message)))
         self.binding = ClaimBinding(
-            writer(api.client, api.clock, stamps=True),
+            writer(api.client, api.clock, self.claims.assume, stamps=True),
             self.claims,
             self.devices,  # type: ignore[arg-type]  # as much of them as is asked
             Resolver(self.claims.get, None),

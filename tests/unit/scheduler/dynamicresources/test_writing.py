@@ -18,7 +18,7 @@ from cathedra.api.resource import (
 from cathedra.api.struct import replace
 from cathedra.client.client import Client, ResourceClient
 from cathedra.client.resources import RESOURCECLAIMS
-from cathedra.scheduler.dynamicresources.writing import ATTEMPTS, FINALIZER, ClaimWriter, WriteFailed
+from cathedra.scheduler.dynamicresources.writing import FINALIZER, PAUSES_SECONDS, ClaimWriter, WriteFailed
 from tests.running import run_with
 from tests.unit.inprocess import API, with_api
 from tests.unit.passedon import PassedOn
@@ -33,8 +33,8 @@ def claims_of(api: API) -> ResourceClient[ResourceClaim]:
     return api.client.resource(RESOURCECLAIMS, "default")
 
 
-def writer(api: API, *, stamps: bool = False) -> ClaimWriter:
-    return ClaimWriter(api.client, api.clock, stamps=stamps)
+def writer(api: API, client: Client | None = None, *, stamps: bool = False) -> ClaimWriter:
+    return ClaimWriter(client or api.client, api.clock, lambda _: None, stamps=stamps)
 
 
 @run_with(with_api)
@@ -46,6 +46,16 @@ async def test_finalizer_allocation_and_reservation_are_written(api: API) -> Non
     assert written.status.reserved_for == (USER,)
     assert written.status.allocation is not None
     assert written.status.allocation.allocation_timestamp is None
+
+
+@run_with(with_api)
+async def test_what_was_bound_or_released_is_assumed(api: API) -> None:
+    created = await claims_of(api).create(claim("c"))
+    assumed: list[ResourceClaim] = []
+    under_test = ClaimWriter(api.client, api.clock, assumed.append, stamps=False)
+    bound = await under_test.bind(created, ALLOCATION, USER)
+    released = await under_test.release(bound, pod("p"))
+    assert assumed == [bound, released]
 
 
 @run_with(with_api)
@@ -96,16 +106,16 @@ def relabelled(known: ResourceClaim) -> ResourceClaim:
 @run_with(with_api)
 async def test_writes_of_others_in_between_are_kept(api: API) -> None:
     created = await claims_of(api).create(claim("c"))
-    contended = ClaimWriter(Contended(api, ATTEMPTS - 1, relabelled), api.clock, stamps=False)
+    contended = writer(api, Contended(api, len(PAUSES_SECONDS), relabelled))
     written = await contended.bind(created, ALLOCATION, USER)
-    assert written.metadata.labels == {"step": "x" * (ATTEMPTS - 1)}
+    assert written.metadata.labels == {"step": "x" * len(PAUSES_SECONDS)}
     assert written.status.reserved_for == (USER,)
 
 
 @run_with(with_api)
 async def test_the_fifth_conflict_ends_the_attempt(api: API) -> None:
     created = await claims_of(api).create(claim("c"))
-    contended = ClaimWriter(Contended(api, ATTEMPTS, relabelled), api.clock, stamps=False)
+    contended = writer(api, Contended(api, len(PAUSES_SECONDS) + 1, relabelled))
     with pytest.raises(WriteFailed, match="add finalizer to claim default/c"):
         await contended.bind(created, ALLOCATION, USER)
     assert (await claims_of(api).get("c")).status.allocation is None
