@@ -99,12 +99,31 @@ class BindingCycle:
 
     async def _bind(self, held: HeldPod) -> None:
         """Make all writes of a binding, in order."""
+        pod, state, node = held.pod, held.state, held.node
         # A cancellation leaves `status` at this value, so the finally clause takes everything back then as well.
         status: Status | None = _CANCELLED
         try:
-            status = await self._write(held)
+            failure: Status | None = None
+            if self._profile.pre_bind_pre_flight(state, pod, node):
+                async with self._background.writing:
+                    failure = await self._profile.pre_bind(state, pod, node)
+                if failure is None:
+                    # Waiting for devices may take minutes, so it happens outside the limit of concurrent writes.
+                    failure = await self._profile.settle(state, pod, node)
+            if failure is None:
+                async with self._background.writing:
+                    # A bound pod runs, so its devices must not be released. Therefore the response is awaited even if
+                    # the task is cancelled.
+                    self._background.spare(held)
+                    failure = await self._profile.bind(state, pod, node)
+                if failure is not None:
+                    # The cause of the failure, such as the deletion of the pod, is on its way to other components,
+                    # which may need to see the pod's reservations: claim controllers of old releases free a claim only
+                    # where they end its reservation.
+                    await asyncio.sleep(0)
+            status = failure
         except DEFECTS as defect:
-            status = defect_status(defect, _LOG, "%s: the binding cycle broke", held.pod.key)
+            status = defect_status(defect, _LOG, "%s: the binding cycle broke", pod.key)
         finally:
             if status is not None:
                 await self._take_back(held, status)
@@ -112,32 +131,9 @@ class BindingCycle:
             self.bound += 1
             if self._on_bound is not None:
                 self._on_bound(held.entry)
-            pod = held.pod
-            message = f"Successfully assigned {pod.key} to {held.node}"
+            message = f"Successfully assigned {pod.key} to {node}"
             self._recorder.record(pod.pod, "Normal", "Scheduled", message, action="Binding")
-            await self._profile.post_bind(held.state, pod, held.node)
-
-    async def _write(self, held: HeldPod) -> Status | None:
-        pod, state, node = held.pod, held.state, held.node
-        if self._profile.pre_bind_pre_flight(state, pod, node):
-            async with self._background.writing:
-                status = await self._profile.pre_bind(state, pod, node)
-            if status is None:
-                # Waiting for devices may take minutes, so it happens outside the limit of concurrent writes.
-                status = await self._profile.settle(state, pod, node)
-            if status is not None:
-                return status
-        async with self._background.writing:
-            # A bound pod runs, so its devices must not be released. Therefore the response is awaited even if the task
-            # is cancelled.
-            self._background.spare(held)
-            status = await self._profile.bind(state, pod, node)
-        if status is not None:
-            # The cause of the failure, such as the deletion of the pod, is on its way to other components, which may
-            # need to see the pod's reservations: claim controllers of old releases free a claim only where they end its
-            # reservation.
-            await asyncio.sleep(0)
-        return status
+            await self._profile.post_bind(state, pod, node)
 
     async def _take_back(self, held: HeldPod, status: Status) -> None:
         try:
