@@ -224,6 +224,12 @@ def test_an_exclusion_needs_a_field_and_a_reason(reasons: dict[str, str], text: 
         everything_but(Point, reasons)
 
 
+def test_no_other_module_makes_a_bounded_memo_of_its_own() -> None:
+    """The switch would not reach it."""
+    sources = {str(path.relative_to(SOURCES)): path.read_text() for path in SOURCES.rglob("*.py")}
+    assert [path for path, source in sources.items() if "lru_cache" in source] == ["remembering.py"]
+
+
 def test_no_key_lists_what_is_read_of_a_struct() -> None:
     """Such a key goes wrong when a field is added: it is made by `everything_but`, or from whole arguments."""
     listed = []

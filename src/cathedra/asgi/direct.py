@@ -7,10 +7,11 @@ sends messages.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final, Protocol
 
-EXCHANGE: Final = "cathedra.exchange"
+from cathedra.remembering import remembered
+
+DIRECT_ANSWER: Final = "cathedra.direct_answer"
 """ASGI extension under which a request's `DirectAnswer` is found."""
 Headers = tuple[tuple[bytes, bytes], ...]
 _CONTROLS: Final = bytes(code for code in (*range(32), 127) if code != ord("\t"))
@@ -58,12 +59,8 @@ def framed(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-@lru_cache(maxsize=1024)
-def header_lines(headers: Headers) -> bytes:
-    """Return the header lines of a response.
-
-    Most responses of a kind have the same headers, so the lines are cached. For headers with free text, such as
-    warnings, call ``header_lines.__wrapped__``.
+def lines_of(headers: Headers) -> bytes:
+    """Return the header lines of a response, for headers with free text, such as warnings.
 
     Raises:
         RuntimeError: a header contains a control character.
@@ -72,3 +69,7 @@ def header_lines(headers: Headers) -> bytes:
     if len(text) - len(text.translate(None, _CONTROLS)) != 2 * len(headers) or text.count(b"\r\n") != len(headers):
         raise RuntimeError("a header has a control character")
     return text
+
+
+header_lines: Final = remembered("asgi.direct.header_lines", size=1024)(lines_of)
+"""`lines_of`, for headers without free text: most responses of a kind have the same headers."""

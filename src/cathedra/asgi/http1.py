@@ -29,7 +29,7 @@ import httptools
 from cathedra.asgi.application import PEER_CERTIFICATE, Pairs, PeerCertificate, RequestHeaders, peer_certificate
 from cathedra.asgi.batching import BatchingTransport
 from cathedra.asgi.cycle import RequestCycle
-from cathedra.asgi.direct import EXCHANGE
+from cathedra.asgi.direct import DIRECT_ANSWER
 from cathedra.asgi.serverstate import ServerState, addresses
 from cathedra.asgi.upgrade import OFFERED, Upgrade
 
@@ -297,7 +297,7 @@ class HTTPProtocol(asyncio.Protocol):
             extensions[extension] = upgrade
             app = upgrade.offered_to(app)
         elif version != "1.0":  # which does not know the chunks of a stream that is written directly
-            extensions[EXCHANGE] = cycle
+            extensions[DIRECT_ANSWER] = cycle
         self._current = cycle
         if idle:
             self._start(cycle, app)

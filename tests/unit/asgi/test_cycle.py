@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cathedra.asgi.application import Receive, Scope, Send
-from cathedra.asgi.direct import EXCHANGE, framed, header_lines
+from cathedra.asgi.direct import DIRECT_ANSWER, framed, header_lines
 from cathedra.asgi.listener import Listener, bind
 
 HEADERS = [(b"content-type", b"text/plain"), (b"x-more", b"a\tb")]
@@ -48,7 +48,7 @@ def answering(body: bytes, tail: bytes = b"") -> tuple[Any, Any]:
     headers = [*HEADERS, (b"content-length", b"%d" % len(body + tail))]
 
     async def directly(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["extensions"][EXCHANGE].answer(201, header_lines(tuple(headers)), body, tail)
+        scope["extensions"][DIRECT_ANSWER].answer(201, header_lines(tuple(headers)), body, tail)
 
     async def by_messages(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 201, "headers": headers})
@@ -83,7 +83,7 @@ async def test_answers_to_requests_sent_at_once_keep_their_order() -> None:
 async def test_a_header_that_would_end_its_line_is_no_answer(value: bytes) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         lines = header_lines(((b"x-warning", value), (b"content-length", b"0")))
-        scope["extensions"][EXCHANGE].answer(200, lines, b"")
+        scope["extensions"][DIRECT_ANSWER].answer(200, lines, b"")
 
     async with serving(app) as port:
         answer = await received(port, LAST)
@@ -100,11 +100,11 @@ async def test_a_body_that_is_there_needs_no_message(head: bytes, body: bytes, a
     found: list[bytes | None] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = scope["extensions"][EXCHANGE]
-        found.append(exchange.arrived())
+        direct = scope["extensions"][DIRECT_ANSWER]
+        found.append(direct.arrived())
         if found[-1] is None:
             found.append((await receive())["body"])
-        exchange.answer(200, b"content-length: 0\r\n", b"")
+        direct.answer(200, b"content-length: 0\r\n", b"")
 
     async with serving(app) as port:
         await received(port, b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n" + head + b"\r\n\r\n" + body)
@@ -116,13 +116,13 @@ async def test_a_body_that_is_not_all_there_is_waited_for() -> None:
     asked, found = asyncio.Event(), []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = scope["extensions"][EXCHANGE]
-        found.append(exchange.arrived())
+        direct = scope["extensions"][DIRECT_ANSWER]
+        found.append(direct.arrived())
         asked.set()
         while (message := await receive())["more_body"]:
             found.append(message["body"])
         found.append(message["body"])
-        exchange.answer(200, b"content-length: 0\r\n", b"")
+        direct.answer(200, b"content-length: 0\r\n", b"")
 
     async with serving(app) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -140,7 +140,7 @@ async def test_behind_its_body_a_request_waits_for_its_client_to_leave(at_once: 
     asked, left, found = asyncio.Event(), asyncio.Event(), []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        found.append(scope["extensions"][EXCHANGE].arrived() if at_once else (await receive())["body"])
+        found.append(scope["extensions"][DIRECT_ANSWER].arrived() if at_once else (await receive())["body"])
         asked.set()
         found.append((await receive())["type"])
         left.set()
@@ -161,10 +161,10 @@ async def test_a_second_answer_is_refused() -> None:
     refused: list[Exception] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = scope["extensions"][EXCHANGE]
-        exchange.answer(200, b"content-length: 0\r\n", b"")
+        direct = scope["extensions"][DIRECT_ANSWER]
+        direct.answer(200, b"content-length: 0\r\n", b"")
         try:
-            exchange.answer(200, b"content-length: 0\r\n", b"")
+            direct.answer(200, b"content-length: 0\r\n", b"")
         except RuntimeError as error:
             refused.append(error)
 
@@ -178,16 +178,16 @@ async def test_a_stream_is_written_to_until_its_client_leaves_it_lying() -> None
     ready, gone_on = asyncio.Event(), asyncio.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = scope["extensions"][EXCHANGE]
+        direct = scope["extensions"][DIRECT_ANSWER]
         headers = [(b"transfer-encoding", b"chunked")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        exchange.on_ready(ready.set)
-        while exchange.ready:
-            exchange.write(framed(b"x" * 100_000))
+        direct.on_ready(ready.set)
+        while direct.ready:
+            direct.write(framed(b"x" * 100_000))
             await asyncio.sleep(0)
         gone_on.set()
         await ready.wait()
-        exchange.on_ready(None)
+        direct.on_ready(None)
         await send({"type": "http.response.body", "body": b"end", "more_body": False})
 
     async with serving(app) as port:
@@ -237,7 +237,7 @@ async def test_requests_of_a_connection_have_the_parts_of_their_own_urls() -> No
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         found.append((scope["path"], scope["raw_path"], scope["query_string"]))
-        scope["extensions"][EXCHANGE].answer(200, b"content-length: 0\r\n", b"")
+        scope["extensions"][DIRECT_ANSWER].answer(200, b"content-length: 0\r\n", b"")
 
     one, other = b"/a%20b?c=d", b"/e"
     async with serving(app) as port:

@@ -21,7 +21,7 @@ from cathedra.apiserver.http.answers import broadcast
 from cathedra.apiserver.server import APIServer
 from cathedra.asgi import http1
 from cathedra.asgi.application import Receive, Scope, Send
-from cathedra.asgi.direct import EXCHANGE
+from cathedra.asgi.direct import DIRECT_ANSWER
 from cathedra.asgi.listener import Listener, bind
 from cathedra.client.resources import CONFIGMAPS
 from cathedra.client.transport import APICall
@@ -290,7 +290,7 @@ async def test_other_versions_are_refused_by_name(version: bytes) -> None:
 
 async def test_a_client_of_http_1_0_gets_no_chunks() -> None:
     async def streaming(scope: Scope, receive: Receive, send: Send) -> None:
-        assert EXCHANGE not in scope["extensions"], "frames that are written directly are chunks"
+        assert DIRECT_ANSWER not in scope["extensions"], "frames that are written directly are chunks"
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for piece in (b"one ", b"two"):
             await send({"type": "http.response.body", "body": piece, "more_body": True})

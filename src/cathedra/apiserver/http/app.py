@@ -206,13 +206,13 @@ class Application:
             request.record.response_size = len(response.body) + len(response.tail)
         # The fast path hands status, lines and body to the connection in one call. It needs a whole answer and a
         # connection that takes bytes now.
-        head, exchange = request.info.method == "HEAD", request.exchange
-        if exchange is None or head or request.info.long_running or not exchange.ready:
+        head, direct = request.info.method == "HEAD", request.direct
+        if direct is None or head or request.info.long_running or not direct.ready:
             await send_response(send, response, audit_id=request.audit_id, head=head)
             return
         request.record.status = response.status
         lines = head_of(response, request.audit_id, request.record.classification.lines)
-        exchange.answer(response.status, lines, response.body, response.tail)
+        direct.answer(response.status, lines, response.body, response.tail)
 
     async def _refuse(self, request: Request, send: Send, response: Response) -> None:
         """Send an answer: on a WebSocket that is not open yet, in plain HTTP."""

@@ -13,7 +13,7 @@ from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.queryvalues import NumberError, parse_int64, says_true
 from cathedra.apiserver.requestinfo import request_info
 from cathedra.asgi.application import Receive, RequestHeaders, Scope
-from cathedra.asgi.direct import EXCHANGE, DirectAnswer
+from cathedra.asgi.direct import DIRECT_ANSWER, DirectAnswer
 from cathedra.asgi.upgrade import UPGRADE
 from cathedra.client.transport import ListOptions
 
@@ -33,7 +33,7 @@ class Request:
 
     __slots__ = (
         "_body",
-        "exchange",
+        "direct",
         "extensions",
         "headers",
         "info",
@@ -62,7 +62,7 @@ class Request:
         """All headers, in order."""
         self.extensions: Mapping[str, Any] = scope.get("extensions", {})
         """The extensions that the connection offers."""
-        self.exchange: DirectAnswer | None = self.extensions.get(EXCHANGE)
+        self.direct: DirectAnswer | None = self.extensions.get(DIRECT_ANSWER)
         """Sends a whole answer in one step, if the connection can."""
         # Read once; handlers, audit and a second attempt share it.
         self._body: bytes | None = None
@@ -157,8 +157,8 @@ class Request:
             ClientGone: the client went away.
         """
         if self._body is None:
-            exchange = self.exchange
-            arrived = exchange.arrived() if exchange is not None else None
+            direct = self.direct
+            arrived = direct.arrived() if direct is not None else None
             if arrived is None:
                 arrived = await self._read()
             elif len(arrived) > BODY_LIMIT:

@@ -280,8 +280,8 @@ class ResourceHandler:
         # The seat of priority and fairness is released when the initial events are sent: a watch lasts for an hour and
         # would otherwise occupy it.
         stream = WatchStream(self._server, call, start, form, watched, request.record.seat.release)
-        exchange = request.exchange
-        push = (exchange, self._broadcaster) if exchange is not None else None
+        direct = request.direct
+        push = (direct, self._broadcaster) if direct is not None else None
         await stream.run(send, request.receive, request.audit_id, push)
 
     async def _create(self, request: Request, call: Call) -> Response:

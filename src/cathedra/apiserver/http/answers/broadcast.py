@@ -117,7 +117,7 @@ class BroadcastWatch:
     def __init__(
         self,
         watcher: Watcher,
-        exchange: DirectAnswer,
+        direct: DirectAnswer,
         broadcaster: WatchBroadcaster,
         *,
         encoded: Callable[[tuple[Seen, ...]], bytes],
@@ -127,7 +127,7 @@ class BroadcastWatch:
         """``encoded`` returns the bytes of events, the same for all watches with an equal ``shared`` (None: shared
         with no other). ``bookmark`` returns a bookmark, for clients that want one each minute."""
         self._watcher = watcher
-        self._exchange = exchange
+        self._direct = direct
         self._broadcaster = broadcaster
         self._encoded = encoded
         self._shared = shared
@@ -149,7 +149,7 @@ class BroadcastWatch:
         """
         self._watcher.on_events = self._enter
         # Both callbacks enter the watch: events wait for a client, or a client for events.
-        self._exchange.on_ready(self._enter)
+        self._direct.on_ready(self._enter)
         if self._bookmark is not None:
             self._bookmark_timer = self._loop.call_later(BOOKMARK_SECONDS, self._bookmark_is_due)
         self._enter()  # what came while the watch began
@@ -157,7 +157,7 @@ class BroadcastWatch:
             await self._ended
         finally:
             self._watcher.on_events = None
-            self._exchange.on_ready(None)
+            self._direct.on_ready(None)
             self._broadcaster.leave(self)
             for timer in (self._bookmark_timer, self._slow_timer):
                 if timer is not None:
@@ -181,7 +181,7 @@ class BroadcastWatch:
 
     def _take(self, frames: Frames) -> bool:
         # The queue is left alone. Taking it would move the events into a frame whose memory has no bound.
-        if not self._exchange.ready:
+        if not self._direct.ready:
             self._wait_for_client()
             return False
         if self._slow_timer is not None:
@@ -208,7 +208,7 @@ class BroadcastWatch:
             return
         if self._due:
             self._send_bookmark()
-        if self._frame is not None and not self._exchange.ready:
+        if self._frame is not None and not self._direct.ready:
             self._wait_for_client()
         # Also for events that are in the group alone: they woke this watch when it had a frame to send, and nothing
         # wakes it for them again.
@@ -219,13 +219,13 @@ class BroadcastWatch:
         """Write a piece at a time: the frame is shared, but its encryption makes a copy for this client alone."""
         if len(frame) <= PIECE:
             self._frame = None
-            self._exchange.write(frame)
+            self._direct.write(frame)
             return
         rest = memoryview(frame)
         for _ in range(PIECES):
-            self._exchange.write(rest[:PIECE])
+            self._direct.write(rest[:PIECE])
             rest = rest[PIECE:]
-            if not (rest and self._exchange.ready):
+            if not (rest and self._direct.ready):
                 break
         self._frame = rest or None
 
@@ -244,7 +244,7 @@ class BroadcastWatch:
 
     def _wait_for_client(self) -> None:
         """Leave events queued until the connection is ready, and disconnect a client that is not ready for long."""
-        if self._exchange.gone:
+        if self._direct.gone:
             self._cut()
         # Not restarted: a client that takes a byte now and then would otherwise never be disconnected.
         elif self._slow_timer is None:
@@ -253,8 +253,8 @@ class BroadcastWatch:
     def _cut(self) -> None:
         self._fail(ClientGone("a watcher takes nothing off its connection"))
         # Aborted and not closed: closing would wait for the client to take what is buffered.
-        if not self._exchange.gone:
-            self._exchange.abort()
+        if not self._direct.gone:
+            self._direct.abort()
 
     def _fail(self, error: Exception) -> None:
         if not self._ended.done():
@@ -270,7 +270,7 @@ class BroadcastWatch:
     def _send_bookmark(self) -> None:
         """Send the bookmark that is due, unless events have to be sent first."""
         # A bookmark promises that everything up to its revision was sent, so nothing may wait before it.
-        waiting = self._frame is not None or self._watcher.has_events or not self._exchange.ready
+        waiting = self._frame is not None or self._watcher.has_events or not self._direct.ready
         if self._due and not waiting and self._bookmark is not None:
             self._due = False
-            self._exchange.write(framed(self._bookmark()))
+            self._direct.write(framed(self._bookmark()))

@@ -12,7 +12,7 @@ from cathedra.api.boundedcache import is_short
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode
 from cathedra.asgi.application import Send
-from cathedra.asgi.direct import Headers, header_lines
+from cathedra.asgi.direct import Headers, header_lines, lines_of
 
 JSON: Final = b"application/json"
 _FEW_HEADERS: Final = 16
@@ -74,7 +74,7 @@ def _lines_of(headers: Headers) -> bytes:
     memorized."""
     # Warnings may hold texts of the request. Longer ones would fill the memo with values that never recur.
     is_kept = len(headers) <= _FEW_HEADERS and is_short(*[value for _, value in headers])
-    return (header_lines if is_kept else header_lines.__wrapped__)(headers)
+    return (header_lines if is_kept else lines_of)(headers)
 
 
 async def send_response(send: Send, response: Response, *, audit_id: bytes, head: bool = False) -> None:

@@ -118,11 +118,11 @@ class WatchStream:
             with contextlib.suppress(asyncio.CancelledError):
                 await gone
 
-    def _broadcast(self, exchange: DirectAnswer, broadcaster: broadcast.WatchBroadcaster) -> broadcast.BroadcastWatch:
+    def _broadcast(self, direct: DirectAnswer, broadcaster: broadcast.WatchBroadcaster) -> broadcast.BroadcastWatch:
         """Return the watch in the form that the fan-out takes."""
         return broadcast.BroadcastWatch(
             self._start.watcher,
-            exchange,
+            direct,
             broadcaster,
             encoded=lambda events: b"".join([self._line(seen) for seen in events]),
             shared=None if self._form.transform else self._lines,

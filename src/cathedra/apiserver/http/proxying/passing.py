@@ -166,8 +166,8 @@ async def _pass_rest(request: Request, answer: aiohttp.ClientResponse, send: Sen
         raise
     except (aiohttp.ClientError, OSError) as error:
         _LOG.info("%s was cut short: %s", request.path, network_text(error))
-        if request.exchange is not None:
-            request.exchange.break_off()
+        if request.direct is not None:
+            request.direct.break_off()
     else:
         await send({"type": "http.response.body", "body": b""})
 
