@@ -113,12 +113,16 @@ class RBAC:
     def _find_relevant(self, key: _Asked, attributes: Attributes) -> _Matching:
         """Return the grants that match a request but for its name. They are kept if there are any: a client may
         request any number of things that do not exist, and is refused each time."""
+        _, namespace, verb, group, resource, subresource = key
+        # Rules get what is in the key and nothing else. One that reads another field is then wrong for every request,
+        # and not for those alone that are decided by the cache.
+        user = UserInfo(attributes.user.name, attributes.user.groups)
+        wanted = Attributes(user, verb, group, "", resource, subresource, namespace)
         found = tuple(
             (tuple(grant.rule.resource_names), Decision(Verdict.ALLOW, grant.reason))
-            for grant in self.grants(attributes.user, attributes.namespace)
-            if _concerns(grant.rule, attributes)
+            for grant in self.grants(user, namespace)
+            if _concerns(grant.rule, wanted)
         )
-        user = attributes.user
         # If a role changed while the grants were collected, the holdings in the key are old ones, and would be kept
         # by it for ever.
         if found and self._holdings.get((user.name, user.groups)) is key[0]:

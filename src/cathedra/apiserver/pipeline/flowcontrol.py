@@ -135,7 +135,7 @@ class FlowController:
         # Matching walks all rules of all schemas, and the same few controllers send most requests.
         found = self._known.get(key)
         if found is None:
-            found = self._matched(user, info)
+            found = self._matched(*_in_key(user, info))
             self._known.keep(key, found, sum(map(len, (user.name, *user.groups, info.verb, *resource))))
         return found
 
@@ -407,6 +407,27 @@ class _Rule(msgspec.Struct, frozen=True):
         kind = method.type if method is not None else ""
         told_apart = {"ByUser": user.name, "ByNamespace": info.namespace}.get(kind, "")
         return f"{self.schema.metadata.name}/{told_apart}"
+
+
+def _in_key(user: UserInfo, info: RequestInfo) -> tuple[UserInfo, RequestInfo]:
+    """Return a user and a request with nothing but the fields that are in the key of `FlowController.classify`.
+
+    A rule that reads another field then finds it empty for every request. With the whole request it would be right for
+    the first one, and the cache would give its result to others.
+    """
+    user = UserInfo(user.name, user.groups)
+    if not info.is_resource:
+        return user, RequestInfo("", info.path, info.verb)
+    return user, RequestInfo(
+        method="",
+        path="",
+        verb=info.verb,
+        is_resource=True,
+        group=info.group,
+        resource=info.resource,
+        subresource=info.subresource,
+        namespace=info.namespace,
+    )
 
 
 def _shares(level: PriorityLevelConfiguration) -> int:

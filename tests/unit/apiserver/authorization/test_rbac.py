@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+import pytest
+
+from cathedra.api.core.rbac_v1 import PolicyRule
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes
+from cathedra.apiserver.authorization.policyrules import allows
 from cathedra.apiserver.authorization.rbac import RBAC
 from cathedra.client.resources import CONFIGMAPS, PODS, ROLEBINDINGS, SECRETS
 from tests.requirements import with_memos
@@ -63,6 +70,35 @@ async def test_a_list_that_selects_one_name_is_allowed_like_that_object(api: Gua
 @run_with(guarded)
 async def test_masters_may_do_everything(api: Guarded) -> None:
     assert (await api.admin.resource(SECRETS, "").list()).items == ()
+
+
+@run_with(guarded)
+async def test_a_rule_that_reads_a_field_outside_the_key_decides_alike_whatever_was_decided_before(
+    api: Guarded,
+) -> None:
+    await api.role("reader", rule("list", "pods"))
+    await api.bind("reader", user("alice"), namespace="default")
+    plain = Attributes(UserInfo("alice"), "list", resource="pods", namespace="default")
+    others = {
+        "user": UserInfo("alice", uid="u", extra={"scopes": ("none",)}),
+        "version": "v1",
+        "field_selector": "spec.nodeName=n",
+        "label_selector": "a=b",
+    }
+    in_key = {"verb", "group", "resource", "subresource", "namespace"}
+    assert others.keys() | in_key == {*Attributes.__struct_fields__} - {"name", "path"}, "the name has a test above"
+    for field, value in others.items():
+
+        def stricter(rule: PolicyRule, attributes: Attributes, field: str = field, value: Any = value) -> bool:
+            return allows(rule, attributes) and getattr(attributes, field) != value
+
+        other = msgspec.structs.replace(plain, **{field: value})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("cathedra.apiserver.authorization.rbac.allows", stricter)
+            for pair in ((plain, other), (other, plain)):
+                rbac = RBAC(api.server.context.registry)
+                warm = [rbac.authorize(one).allowed for one in pair]
+                assert warm == [RBAC(api.server.context.registry).authorize(one).allowed for one in pair], field
 
 
 @with_memos

@@ -25,7 +25,7 @@ from cathedra.apiserver.pipeline.flowcontrol import (
     SharedSeats,
     _limits,
 )
-from cathedra.apiserver.requestinfo import request_info
+from cathedra.apiserver.requestinfo import RequestInfo, request_info
 from cathedra.client.resources import resource_ref
 from cathedra.client.transport import PatchType
 from cathedra.clock import run_virtual
@@ -121,6 +121,33 @@ async def test_flows_are_told_apart_by_user_or_namespace(api: Guarded) -> None:
         UserInfo("system:kube-scheduler", EVERYONE), request_info("GET", "/api/v1/namespaces/n/pods")
     )
     assert scheduler.flow == "kube-scheduler/n"
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        (UserInfo("jane", EVERYONE, uid="u"), request_info("GET", "/api/v1/namespaces/n/pods/a")),
+        (UserInfo("jane", EVERYONE, extra={"a": ("b",)}), request_info("GET", "/api/v1/namespaces/n/pods/a")),
+        (UserInfo("jane", EVERYONE), request_info("GET", "/api/v2/namespaces/n/pods/b")),
+        (UserInfo("jane", EVERYONE), request_info("HEAD", "/api/v1/namespaces/n/pods/a")),
+    ],
+)
+@run_with(guarded)
+async def test_rules_read_nothing_of_a_request_that_is_not_in_the_key(
+    api: Guarded, *, others: tuple[UserInfo, RequestInfo]
+) -> None:
+    """Two requests with one key have one classification, whichever came first and whatever rules read."""
+    first = UserInfo("jane", EVERYONE), request_info("GET", "/api/v1/namespaces/n/pods/a")
+
+    def everything_of(schema: object, user: UserInfo, info: RequestInfo) -> str:
+        return repr((user, info))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cathedra.apiserver.pipeline.flowcontrol._Rule.flow", everything_of)
+        cold = [(await kept(api)).classify(*one).flow for one in (first, others)]
+        assert cold[0] == cold[1]
+        path = (await kept(api)).classify(UserInfo("jane", EVERYONE), request_info("GET", "/openapi/v3")).flow
+        assert "/openapi/v3" in path
 
 
 @run_with(guarded)
