@@ -45,37 +45,19 @@ def update(server: ServerContext, call: Call, obj: KubeObject) -> Coroutine[Any,
         StatusError: it was refused; nothing changed.
     """
     obj = as_addressed(call, obj)
-    strategy, context = call.strategy, server.strategy_context(call)
-    if call.size >= LARGE or strategy.allow_create_on_update:
-        return _update_slowly(server, call, obj, context)
-    return _replaced(server, call, strategy.default(obj, context), context)
-
-
-async def _update_slowly(server: ServerContext, call: Call, obj: KubeObject, context: RequestContext) -> CallAnswer:
-    """Replace the stored object by one that is large, or whose kind allows that it is created so."""
-    strategy = call.strategy
-    if call.size < LARGE:
-        obj = strategy.default(obj, context)
-    else:
-        obj = await server.beside_loop(call, partial(strategy.default, obj, context))
     # Leases and a few other kinds are created by PUT (``AllowCreateOnUpdate`` of their strategy upstream).
-    if strategy.allow_create_on_update and not call.subresource and server.table(call).get(call.key) is None:
-        return await create(server, call, obj)
-    return await _replaced(server, call, obj, context)
-
-
-def _replaced(
-    server: ServerContext, call: Call, obj: KubeObject, context: RequestContext
-) -> Coroutine[Any, Any, CallAnswer]:
+    if call.strategy.allow_create_on_update and not call.subresource and server.table(call).get(call.key) is None:
+        return create(server, call, obj)
+    context = server.strategy_context(call)
     # No function within this one: its variables would become cells, which every write would pay for.
-    wanted = partial(_wanted, call, obj, context.now)
-    return change(server, call, wanted, uid=obj.metadata.uid, context=context)
+    return change(server, call, partial(_wanted, call, obj, context), uid=obj.metadata.uid, context=context)
 
 
-def _wanted(call: Call, obj: KubeObject, now: float, stored: StoredObject) -> Any:
+def _wanted(call: Call, obj: KubeObject, context: RequestContext, stored: StoredObject) -> Any:
+    obj = call.strategy.default(obj, context)
     if not call.field_manager:
         return obj
-    return tracked_converting(call, stored.object, obj, now, stored.body(call.version))
+    return tracked_converting(call, stored.object, obj, context.now, stored.body(call.version))
 
 
 def as_addressed(call: Call, obj: KubeObject) -> Any:
@@ -109,7 +91,9 @@ async def change(
     Raises:
         StatusError: it was refused; nothing changed.
     """
-    table, key = server.table(call), call.key
+    table, key, strategy = server.table(call), call.key, call.strategy
+    converts, rounds = call.definition.conversion is not None, 0 if call.subresource else strategy.metadata_checks
+    context = context or server.strategy_context(call)
     for attempt in range(ATTEMPTS):
         entry = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
         if entry is None:
@@ -118,7 +102,7 @@ async def change(
         if uid and entry.object.metadata.uid != uid:
             present = entry.object.metadata.uid
             raise precondition_failed(call, f"UID in precondition: {uid}, UID in object meta: {present}")
-        seen = entry if call.definition.conversion is None else await server.seen_one(call, entry)
+        seen = await server.seen_one(call, entry) if converts else entry
         if call.size < LARGE and not (call.verb == "patch" and len(seen.body(call.version)) >= LARGE):
             wanted = transform(seen)
         else:
@@ -126,11 +110,25 @@ async def change(
         # The struct test is first, because the one for awaitables is an abstract base class and ten times as slow.
         if not isinstance(wanted, msgspec.Struct) and isinstance(wanted, Awaitable):
             wanted = await wanted
+        old, called = seen.object, server.admission.called(call, "UPDATE")
+        if called is not NO_PLUGINS:
+            wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", wanted, old), called)
+        new = strategy.prepare_update(_with_kept_metadata(call, wanted, old), old, context)
+        errors = validate_changed_metadata(new.metadata, old.metadata, context.gates, rounds=rounds)
+        if strategy.is_lengthy:
+            errors += await server.validated(call, context, new, partial(strategy.validate_update, new, old))
+        else:
+            errors += strategy.validate_update(new, old, context)
+        if errors:
+            raise invalid(call.definition.kept_group, call.definition.kind, call.name, errors)
+        if warnings := strategy.warnings(new, old, context):
+            call.warnings.extend(warnings)
+        if called is not NO_PLUGINS:
+            await server.admission.validate(AdmissionAttributes(call, "UPDATE", new, old), called)
         try:
-            proposal = _Proposal(table, entry, seen, wanted)
-            return CallAnswer(
-                call, entry=await _write(server, call, context or server.strategy_context(call), proposal)
-            )
+            if converts or call.dry_run or new.metadata.deletion_timestamp is not None or new == old:
+                return CallAnswer(call, entry=await _settled(server, call, table, entry, seen, new))
+            return CallAnswer(call, entry=await server.registry.put(table, key, entry, new))
         # Another write came first. The transform runs again on the newer state, as in ``GuaranteedUpdate``.
         except WriteConflict:
             # A bound, so that a request cannot run for ever against a controller that writes the object in a loop.
@@ -139,46 +137,32 @@ async def change(
     raise AssertionError("the last attempt returns or raises")
 
 
-class _Proposal(msgspec.Struct, frozen=True, gc=False):
-    """The stored state, the same in the version of the call, and the wanted object."""
+def _with_kept_metadata(call: Call, wanted: Any, old: KubeObject) -> Any:
+    """Return the wanted object with the metadata that no change takes away.
 
-    table: Table
-    entry: StoredObject
-    seen: StoredObject
-    wanted: Any
-
-
-async def _write(server: ServerContext, call: Call, context: RequestContext, proposal: _Proposal) -> StoredObject:
-    table, entry, seen = proposal.table, proposal.entry, proposal.seen
-    strategy, old = call.strategy, seen.object
-    wanted, called = proposal.wanted, server.admission.called(call, "UPDATE")
-    if called is not NO_PLUGINS:
-        wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", wanted, old), called)
+    Raises:
+        StatusError: it was made from another state.
+    """
+    metadata, before = wanted.metadata, old.metadata
     # The optimistic lock of Kubernetes: an update that was made from another state is refused, and no change of another
     # client is lost.
-    if wanted.metadata.resource_version != old.metadata.resource_version:
-        _check_version(call, wanted.metadata)
+    if metadata.resource_version != before.resource_version:
+        _check_version(call, metadata)
     # After admission, so that no plugin or webhook changes the fields of the server.
-    metadata = kept(wanted.metadata, old.metadata)
-    if metadata.owner_references is not old.metadata.owner_references:
+    metadata = kept(metadata, before)
+    if metadata.owner_references is not before.owner_references:
         metadata = without_duplicate_owners(call, metadata)
     # Objects that do not change stay the same Python object: memos and comparisons go by identity.
-    new = wanted if metadata is wanted.metadata else replace(wanted, metadata=metadata)
-    new = strategy.prepare_update(new, old, context)
-    rounds = 0 if call.subresource else strategy.metadata_checks
-    errors = validate_changed_metadata(new.metadata, old.metadata, context.gates, rounds=rounds)
-    if strategy.is_lengthy:
-        errors += await server.validated(call, context, new, partial(strategy.validate_update, new, old))
-    else:
-        errors += strategy.validate_update(new, old, context)
-    if errors:
-        raise invalid(call.definition.kept_group, call.definition.kind, call.name, errors)
-    if warnings := strategy.warnings(new, old, context):
-        call.warnings.extend(warnings)
-    if called is not NO_PLUGINS:
-        await server.admission.validate(AdmissionAttributes(call, "UPDATE", new, old), called)
+    return wanted if metadata is wanted.metadata else replace(wanted, metadata=metadata)
+
+
+async def _settled(
+    server: ServerContext, call: Call, table: Table, entry: StoredObject, seen: StoredObject, new: Any
+) -> StoredObject:
+    """Settle a change that is no plain write: of an object that is being deleted or that a webhook converts, a dry run,
+    and one without a difference."""
     # A write without a change gets no revision and no event, as in Kubernetes.
-    unchanged = new == old
+    unchanged = new == seen.object
     conversion = call.definition.conversion
     written = new if conversion is None or unchanged else await server.stored(call, new)
     # The update has removed the last finalizer: the object goes now.
