@@ -173,7 +173,7 @@ class SQLiteStore(DiskStore):
                 self._files.keep(write)
             settled(error)
         if self._compaction is not None:
-            self._compaction.follow(writes, errors)
+            self._compaction.follow([write for write, error in zip(writes, errors, strict=True) if error is None])
 
     def _committed(self, writes: Sequence[Write]) -> Sequence[StorageError | None]:
         """Commit, and return the errors. A connection that cannot go on is replaced, as the product's writer is."""

@@ -84,14 +84,11 @@ class Compaction:
         self._begin_again()
         return commit_writes(self._connection, writes)
 
-    def follow(self, writes: Sequence[Write], errors: Sequence[StorageError | None]) -> None:
-        """Count the writes that had no error, and compact if the log is too long.
+    def follow(self, settled: Sequence[Write]) -> None:
+        """Count committed writes, and compact if the log is too long.
 
         An error is logged, and compaction is tried again when the log has grown by another part.
         """
-        settled = writes
-        if any(errors):
-            settled = [write for write, error in zip(writes, errors, strict=True) if error is None]
         if not settled:
             return
         written = self._enter(settled)
@@ -116,15 +113,14 @@ class Compaction:
         latest, holding, length = self._latest, self._holding, 0
         for write in writes:
             key, value = write.key, write.value
-            size = _size(key, value)
-            length += size
-            # Popped and set again, so that the mapping is in the order of writes as the rows are.
-            former = latest.pop(key, None)
-            if former is not None:
+            length += (size := _size(key, value))
+            if (former := latest.get(key)) is not None:
                 holding -= former.size
             if value is not None:
                 latest[key] = _Latest(write.revision, size)
                 holding += size
+            elif former is not None:
+                del latest[key]
         self._holding = holding
         self._length += length
         return length
@@ -138,7 +134,7 @@ class Compaction:
             row = next_row(self._connection, self._read_to, last)
             if row is None:
                 return
-            self._read_to, batch = row[0], tuple(batch_of(row))
+            self._read_to, batch = row[0], batch_of(row)
             size = sum([_size(write.key, write.value) for write in batch])
             self._read += size
             length -= size

@@ -51,8 +51,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """The object itself, in a store that is filled with objects; ``value`` is then empty."""
 
 
-class Write(msgspec.Struct, frozen=True, gc=False):
-    """One write at one revision; ``value`` is None for a removal."""
+class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One write at one revision; ``value`` is None for a removal. Stores encode it as an array."""
 
     key: str
     revision: int

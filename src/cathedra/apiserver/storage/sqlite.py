@@ -274,24 +274,22 @@ class SQLiteStorage:
             while (batch := self._queue.get()) is not None:
                 writes = [write for write, _ in batch]
                 errors = compaction.commit(writes)
+                settled = _settled(writes, errors)
                 # After the commit and before any client learns of it: the note is never ahead of the database, and a
                 # database behind it has lost acknowledged writes.
-                self._note(batch, errors)
+                self._note(settled)
                 self._on_loop(self._settle, batch, errors)
-                compaction.follow(writes, errors)
+                compaction.follow(settled)
         except BaseException as error:
             _LOG.error("the store's writer ended and is started again: %r", error)
         finally:
             connection.close()
             self._on_loop(self._writer_ended)
 
-    def _note(self, batch: list[_Item], errors: list[StorageError | None]) -> None:
-        # From the end: nearly every batch is settled as a whole.
-        pairs = zip(reversed(batch), reversed(errors), strict=True)
-        last = next((write for (write, _), error in pairs if error is None), None)
-        if last is not None and self._last is not None:
+    def _note(self, settled: list[Write]) -> None:
+        if settled and self._last is not None:
             try:
-                self._last.note(last.revision)
+                self._last.note(settled[-1].revision)
             except OSError as error:
                 # The writes are durable. An older note recognises fewer losses, but never a wrong one.
                 _LOG.warning("%s: %s", self._last.path, error)
@@ -352,7 +350,7 @@ class SQLiteStorage:
         batch = list(self._under_way)
         lost = StorageError("the store could not commit: its writer ended")
         errors = [None if one else lost for one in kept]
-        self._note(batch, errors)
+        self._note(_settled([write for write, _ in batch], errors))
         self._settle(batch, errors)
         self._note_health(None)
 
@@ -381,6 +379,11 @@ def _released(records: list[Record]) -> Iterator[Record]:
         if released > _RELEASED:
             released = 0
             return_freed()
+
+
+def _settled(writes: list[Write], errors: list[StorageError | None]) -> list[Write]:
+    """Return the writes that had no error; nearly every batch is settled as a whole."""
+    return [write for write, error in zip(writes, errors, strict=True) if error is None] if any(errors) else writes
 
 
 def _tell(batch: Sequence[_Item], errors: Sequence[StorageError | None]) -> None:

@@ -51,7 +51,7 @@ _BUFFERED: Final = 1024 * 1024
 
 _encode_batch: Final = msgspec.msgpack.Encoder().encode
 _encode_batch_into: Final = msgspec.msgpack.Encoder().encode_into
-_decode_batch: Final = msgspec.msgpack.Decoder(list[tuple[str, int, bytes | None]]).decode
+_decode_batch: Final = msgspec.msgpack.Decoder(list[Write]).decode
 
 
 Row = tuple[int, bytes, int | None]
@@ -102,7 +102,7 @@ def commit_writes(connection: sqlite3.Connection, writes: Sequence[Write]) -> li
     Raises:
         Exception: the transaction can be neither ended nor judged on this connection.
     """
-    if len(writes) > 1 and sum(len(write.value or b"") for write in writes) > _LARGEST:
+    if len(writes) > 1 and sum([len(write.value or b"") for write in writes]) > _LARGEST:
         # SQLite refuses a value beyond its limit, and so all writes of a batch for the sum of their sizes.
         half = len(writes) // 2
         return commit_writes(connection, writes[:half]) + commit_writes(connection, writes[half:])
@@ -143,7 +143,7 @@ def is_kept(connection: sqlite3.Connection, write: Write) -> bool:
     return any(found.key == write.key and found.revision >= write.revision for batch in batches for found in batch)
 
 
-def batch_of(row: Row) -> Iterator[Write]:
+def batch_of(row: Row) -> list[Write]:
     """Return the writes of a batch, in their order.
 
     Raises:
@@ -154,10 +154,9 @@ def batch_of(row: Row) -> Iterator[Write]:
     if checksum is not None and checksum != _checksum(revision, writes):
         raise DamagedRow(revision, "its checksum is wrong")
     try:
-        batch = _decode_batch(writes)
+        return _decode_batch(writes)
     except (msgspec.DecodeError, UnicodeError, TypeError) as error:
         raise DamagedRow(revision, str(error)) from error
-    return (Write(key, number, value) for key, number, value in batch)
 
 
 def rows(connection: sqlite3.Connection) -> Iterator[Row]:
@@ -315,7 +314,7 @@ def _outcome(connection: sqlite3.Connection, writes: Sequence[Write], error: Exc
 
 def _append(connection: sqlite3.Connection, writes: Sequence[Write]) -> None:
     revision, batch = writes[-1].revision, _BUFFER.batch
-    _encode_batch_into([(write.key, write.revision, write.value) for write in writes], batch)
+    _encode_batch_into(writes, batch)
     connection.execute(_APPEND, (revision, batch, _checksum(revision, batch)))
     if len(batch) > _BUFFERED:
         batch.clear()

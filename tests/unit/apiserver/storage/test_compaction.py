@@ -48,7 +48,7 @@ def in_log(connection: sqlite3.Connection) -> list[Write]:
 
 def commit(compaction: Compaction, writes: Sequence[Write]) -> list[StorageError | None]:
     errors = compaction.commit(writes)
-    compaction.follow(writes, errors)
+    compaction.follow([write for write, error in zip(writes, errors, strict=True) if error is None])
     return errors
 
 
