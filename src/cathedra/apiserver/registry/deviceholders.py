@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -50,8 +49,6 @@ SLICES: Final = GroupResource("resource.k8s.io", "resourceslices")
 
 _Pool = tuple[str, str]
 """Driver and name of a pool."""
-_Place = tuple[str, str, str]
-"""Driver, pool and name of a device."""
 _Counter = tuple[str, str]
 """Counter set and name of a counter."""
 _Results = tuple[DeviceRequestAllocationResult, ...]
@@ -74,19 +71,16 @@ class DeviceHolders:
     def __init__(self, claims: Table, slices: Table, retire: RetireFence) -> None:
         self._claims, self._slices, self._retire = claims, slices, retire
         self._held: dict[_Pool, dict[str, dict[str, _Results]]] = {}
-        """Pool → device → key of a claim → what it holds of the device."""
+        """Pool → device → key of a claim → what it holds of the device, or will."""
         self._under_way: dict[str, _Results] = {}
         """By key of a claim: allocations that are put into the log and not settled yet, or that failed."""
-        self._taken: dict[_Place, dict[str, _Results]] = {}
-        """Device → key of a claim → what its allocation under way takes of the device. Dozens are under way while many
-        pods are bound."""
         self._published: dict[_Pool, dict[str, None]] = {}
         """The keys of the slices of each pool."""
         self._supplies: dict[_Pool, _Supply] = {}
         """Of the pools from which something was allocated since their slices last changed. Made for each allocation,
         they would cost a walk over the pool."""
         for entry in claims.entries():
-            self._enter(entry.key, _holding(entry.object.status.allocation))
+            self._enter(entry.key)
         for entry in slices.entries():
             self._published.setdefault(_pool_of(entry.object), {})[entry.key] = None
         claims.observe(self._claim_changed)
@@ -101,7 +95,7 @@ class DeviceHolders:
         """
         # No write of the claim is under way now. What is noted is of one that failed.
         if key in self._under_way:
-            self._end(key)
+            self._forget_failed(key)
         former = None if previous is None else previous.object.status.allocation
         latter = claim.status.allocation
         # Fast path: most writes of a claim leave its allocation as it is, and then share the object.
@@ -110,15 +104,15 @@ class DeviceHolders:
         held = _holding(latter)
         if not held or _holding(former) == held:
             return ()
-        for other in self._under_way.keys() - self._claims.under_way.keys():
-            self._end(other)  # failed, and the claim was not written again
+        self._forget_all_failed()
         by_pool: dict[_Pool, list[DeviceRequestAllocationResult]] = {}
         for one in held:
             by_pool.setdefault((one.driver, one.pool), []).append(one)
         for pool, own in by_pool.items():
             if problem := self._problem(key, pool, own):
                 raise conflict(CLAIMS, split_key(key)[1], problem)
-        self._begin(key, held)
+        self._under_way[key] = held
+        self._hold(key, held)
         return [_fence_of(pool) for pool in by_pool]
 
     def retire_if_vacant(self, pool: _Pool) -> None:
@@ -127,11 +121,10 @@ class DeviceHolders:
             self._retire(_fence_of(pool), partial(self._is_vacant, pool))
 
     def _is_vacant(self, pool: _Pool) -> bool:
-        if pool in self._published or pool in self._held:
+        if pool in self._published:
             return False
-        # Notes of allocations that failed do not count.
-        under_way = self._under_way.keys() & self._claims.under_way.keys()
-        return not any((one.driver, one.pool) == pool for claim in under_way for one in self._under_way[claim])
+        self._forget_all_failed()
+        return pool not in self._held
 
     def _problem(self, key: str, pool: _Pool, own: list[DeviceRequestAllocationResult]) -> str:
         supply = self._supply(pool)
@@ -157,7 +150,7 @@ class DeviceHolders:
         if not drawn:
             return ""
         results = [*own]
-        for name in self._devices(pool):
+        for name in self._held.get(pool, ()):
             for parts in self._others(key, pool, name).values():
                 results += parts
         total = _drawn(supply, results)
@@ -168,18 +161,10 @@ class DeviceHolders:
                 return f"pool {'/'.join(pool)} has {there} of counter {'/'.join(counter)}, and claims would use {used}"
         return ""
 
-    def _devices(self, pool: _Pool) -> set[str]:
-        """Return the names of the devices of a pool that claims hold, or will."""
-        under_way = (one for results in self._under_way.values() for one in results)
-        return {*self._held.get(pool, {}), *(one.device for one in under_way if (one.driver, one.pool) == pool)}
-
     def _others(self, key: str, pool: _Pool, device: str) -> dict[str, _Results]:
         """Return what claims other than ``key`` hold of a device, or will."""
-        found = dict(self._held.get(pool, {}).get(device, {}))
-        if taken := self._taken.get((*pool, device)):
-            found |= taken
-        found.pop(key, None)
-        return found
+        holders = self._held.get(pool, {}).get(device, {})
+        return {claim: results for claim, results in holders.items() if claim != key}
 
     def _supply(self, pool: _Pool) -> _Supply:
         known = self._supplies.get(pool)
@@ -197,49 +182,52 @@ class DeviceHolders:
         entry, previous = change.entry, change.previous
         key = entry.key
         # A later write of the claim may be under way soon, with which this note has nothing to do.
-        if key in self._under_way:
-            self._end(key)
+        noted = self._under_way.pop(key, ())
         former = None if previous is None else previous.object.status.allocation
         latter = None if change.deleted else entry.object.status.allocation
         # Fast path: most changes of a claim are those of its other fields.
-        if former is latter:
+        if former is latter and not noted:
             return
         before, after = _holding(former), _holding(latter)
-        if before == after:
+        # What was noted when the write began is held already.
+        if (noted or before) == after and not (noted and before):
             return
-        for one in before:
-            self._leave(key, (one.driver, one.pool), one.device)
-        self._enter(key, after)
+        self._leave(key, (*before, *noted))
+        self._hold(key, after)
         for one in before:
             self.retire_if_vacant((one.driver, one.pool))
 
-    def _begin(self, key: str, held: _Results) -> None:
-        """Note an allocation as under way."""
-        self._under_way[key] = held
-        for one in held:
-            taken = self._taken.setdefault(_place_of(one), {})
-            taken[key] = (*taken.get(key, ()), one)
+    def _forget_all_failed(self) -> None:
+        """Forget the allocations that failed, and whose claims were not written again."""
+        for key in self._under_way.keys() - self._claims.under_way.keys():
+            self._forget_failed(key)
 
-    def _end(self, key: str) -> None:
-        """Forget the allocation of a claim that is under way."""
-        for one in self._under_way.pop(key):
-            place = _place_of(one)
-            # Several results may have one device.
-            taken = self._taken.get(place)
-            if taken is not None and taken.pop(key, None) is not None and not taken:
-                del self._taken[place]
+    def _forget_failed(self, key: str) -> None:
+        """Forget the allocation of a claim that was noted as under way and failed."""
+        self._leave(key, self._under_way.pop(key))
+        self._enter(key)
 
-    def _leave(self, key: str, pool: _Pool, device: str) -> None:
-        devices = self._held.get(pool, {})
-        holders = devices.get(device, {})
-        holders.pop(key, None)
-        # Pools and devices come and go; empty entries of former ones would stay for ever.
-        if not holders:
-            devices.pop(device, None)
-        if not devices:
-            self._held.pop(pool, None)
+    def _enter(self, key: str) -> None:
+        """Note what a stored claim holds."""
+        entry = self._claims.get(key)
+        if entry is not None:
+            held = _holding(entry.object.status.allocation)
+            self._leave(key, held)
+            self._hold(key, held)
 
-    def _enter(self, key: str, results: _Results) -> None:
+    def _leave(self, key: str, results: _Results) -> None:
+        for one in results:
+            pool = one.driver, one.pool
+            devices = self._held.get(pool, {})
+            holders = devices.get(one.device, {})
+            holders.pop(key, None)
+            # Pools and devices come and go; empty entries of former ones would stay for ever.
+            if not holders:
+                devices.pop(one.device, None)
+            if not devices:
+                self._held.pop(pool, None)
+
+    def _hold(self, key: str, results: _Results) -> None:
         for one in results:
             holders = self._held.setdefault((one.driver, one.pool), {}).setdefault(one.device, {})
             holders[key] = (*holders.get(key, ()), one)
@@ -281,9 +269,6 @@ def guard_devices(tables: Tables, retire: RetireFence) -> None:
 def _holding(allocation: AllocationResult | None) -> _Results:
     """Return the results that hold devices: admin access leaves a device free."""
     return () if allocation is None else tuple([one for one in allocation.devices.results if not one.admin_access])
-
-
-_place_of: Final = attrgetter("driver", "pool", "device")
 
 
 def _fence_of(pool: _Pool) -> str:
