@@ -118,29 +118,25 @@ class AdmissionChain:
         plugins = (called or self.called(request.call, request.operation)).admitting
         if not plugins:
             return request.object
-        metrics, operation = self.metrics, request.operation
+        metrics, operation, again = self.metrics, request.operation, True
         began = metrics.now()
+        measure = metrics.measure(_METHODS[ADMIT], operation) if metrics.is_due() else None
         try:
-            obj, again = await self._pass(plugins, request)
-            if again:
-                obj, _ = await self._pass(plugins, request.but(object=obj, again=True))
+            while again:
+                again = False
+                for plugin in plugins:
+                    admitting = plugin.admit(request)
+                    obj = await (admitting if measure is None else measure(plugin.name, admitting))
+                    if obj is not request.object:
+                        again = again or (not request.again and plugin in self._external and obj != request.object)
+                        request = replace(request, object=obj)
+                if again:
+                    request = replace(request, again=True)
         except StatusError:
             metrics.step_ended(began, _METHODS[ADMIT], operation, rejected="true")
             raise
         metrics.step_ended(began, _METHODS[ADMIT], operation)
-        return obj
-
-    async def _pass(self, plugins: Sequence[AdmissionPlugin], request: AdmissionAttributes) -> tuple[Any, bool]:
-        again, obj = False, request.object
-        measure = self.metrics.measure(_METHODS[ADMIT], request.operation) if self.metrics.is_due() else None
-        for plugin in plugins:
-            admitting = plugin.admit(request)
-            changed = await (admitting if measure is None else measure(plugin.name, admitting))
-            if changed is not obj:
-                again = again or (plugin in self._external and changed != obj)
-                obj = changed
-                request = replace(request, object=obj)
-        return obj, again
+        return request.object
 
     async def validate(self, request: AdmissionAttributes, called: Called | None = None) -> None:
         """Call every plugin that may refuse the write."""

@@ -228,19 +228,16 @@ class Table:
         """Drop the history up to a revision, and the encoded forms of its objects. The floor becomes the last change
         that was dropped, so watches that start behind it continue."""
         while self._history and self._history[0].revision <= revision:
-            # The encoded forms are most of what a dropped change would keep in memory.
-            self._drop().entry.forget_forms()
+            self._drop()
 
     def _drop_oldest(self) -> None:
         """Drop changes beyond the limits. Watchers whose queues still hold them end: a client that reads nothing would
         otherwise keep them in memory."""
-        history, before = self._history, self._history_bytes
+        history = self._history
         while len(history) > self.history_limit or (
             self._history_bytes > HISTORY_BYTES and len(history) > HISTORY_LEAST
         ):
-            # As in `trim`. Without it 100,000 pods that are written within minutes would keep their JSON for good.
-            self._drop().entry.forget_forms()
-        self._dropped_bytes += before - self._history_bytes
+            self._dropped_bytes += self._drop()
         # Checking every watcher for each dropped change would make a write cost time for each watcher.
         if self._dropped_bytes > HISTORY_BYTES // 4:
             self._dropped_bytes = 0
@@ -248,15 +245,19 @@ class Table:
                 for watcher in tuple(bucket):
                     watcher.end_if_behind(self._floor)
 
-    def _drop(self) -> StoredChange:
-        """Drop the oldest change, whose revision becomes the floor, and return it."""
+    def _drop(self) -> int:
+        """Drop the oldest change, whose revision becomes the floor, and return its bytes."""
         change = self._history.popleft()
-        self._history_bytes -= change.size
+        size = change.size
+        self._history_bytes -= size
         self._floor = change.revision
         if self._past:
             for index in self._past.values():
                 index.drop(change)
-        return change
+        # The encoded forms are most of what a dropped change would keep in memory. Without this, 100,000 pods that are
+        # written within minutes would keep their JSON for good.
+        change.entry.forget_forms()
+        return size
 
     def _forget_history(self) -> None:
         self._history.clear()
