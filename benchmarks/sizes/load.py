@@ -93,9 +93,7 @@ class Load:
 
     async def watch(self) -> int:
         """Change pods that many watch; return the number of events."""
-        connections = [await _Connection.open(self._target) for _ in range(WATCHERS)]
-        for one in connections:
-            await one.send("GET", "/api/v1/pods?watch=true&resourceVersion=" + await self._version())
+        connections = [await self._watching() for _ in range(WATCHERS)]
         writers = [await _Connection.open(self._target) for _ in range(WRITERS)]
 
         async def write(connection: _Connection) -> None:
@@ -111,6 +109,14 @@ class Load:
         for one in (*connections, *writers):
             one.close()
         return WRITES * WATCHERS
+
+    async def _watching(self) -> _Connection:
+        """Return a connection on which the events of all pods arrive."""
+        version = await self._version()
+        # Not opened before: the server closes a connection on which nothing comes for some time.
+        connection = await _Connection.open(self._target)
+        await connection.send("GET", f"/api/v1/pods?watch=true&resourceVersion={version}")
+        return connection
 
     async def _version(self) -> str:
         connection = await _Connection.open(self._target)
