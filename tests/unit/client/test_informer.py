@@ -492,3 +492,26 @@ def test_other_tasks_run_while_a_long_list_is_handed_to_handlers() -> None:
         return seen
 
     assert run_virtual(main()) == [0, 100, 200, 300, 400]
+
+
+def test_other_tasks_run_between_the_pages_of_a_long_list() -> None:
+    async def main() -> list[int]:
+        server = PagingTransport()
+        client = Client(server, clock=server.clock())
+        for number in range(1201):
+            await client.resource(PODS, "default").create(Pod(metadata=ObjectMeta(name=f"p{number:04}")))
+        informer, seen = Informer(client, PODS, clock=server.clock()), [0]
+
+        async def look() -> None:
+            while not informer.synced:
+                if seen[-1] != len(server.asked):
+                    seen.append(len(server.asked))
+                await asyncio.sleep(0)
+
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(informer.run())
+            await look()
+            running.cancel()
+        return seen
+
+    assert run_virtual(main()) == [0, 1, 2, 3]

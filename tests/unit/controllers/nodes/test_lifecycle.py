@@ -17,6 +17,7 @@ from cathedra.api.core.core_v1 import (
 )
 from cathedra.api.struct import Time, from_dict, replace
 from cathedra.client.resources import NODES, PODS
+from cathedra.controllers.nodes import lifecycle
 from cathedra.controllers.nodes.lifecycle import (
     NOT_READY,
     UNREACHABLE,
@@ -142,3 +143,26 @@ def test_the_shortest_toleration_decides_and_each_taint_needs_one(
 ) -> None:
     taints = [Taint(key=key, effect="NoExecute") for key in ("a", "b")]
     assert eviction_delay(taints, tolerations) == expected
+
+
+def test_other_tasks_run_while_the_health_of_many_nodes_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = [0]
+    """The number of nodes that were checked in each turn of the loop."""
+    observe = NodeLifecycleController._observe
+
+    def observed(self: NodeLifecycleController, node: Node) -> Any:
+        if not checked[-1]:
+            asyncio.get_running_loop().call_soon(checked.append, 0)
+        checked[-1] += 1
+        return observe(self, node)
+
+    async def test(world: World) -> None:
+        for number in range(40):
+            await node(world, f"n{number}")
+        checked[:] = [0]
+        await world.clock.sleep(6)
+
+    monkeypatch.setattr(lifecycle, "_TURN", 10)
+    monkeypatch.setattr(NodeLifecycleController, "_observe", observed)
+    play(NodeLifecycleController, test)
+    assert [number for number in checked if number][:4] == [10, 10, 10, 10]
