@@ -38,11 +38,12 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
-from cathedra.cdi.spec import CDIDevice, ContainerEdits, DeviceNode, Hook, Mount, Spec, write_spec
+from cathedra.cdi.spec import CDIDevice, ContainerEdits, DeviceNode, Hook, Mount, Spec
 from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
 from cathedra.node.shim import kernel
 from tests.integration.real_node import FOREVER, RealNode, read_all, running
 from tests.requirements import container_runtime
+from tests.unit.cdi.documents import write_document
 from tests.unit.node.driver_server import DriverServer
 from tests.unit.node.fakes import DRIVER, make_claim, make_pod
 
@@ -225,7 +226,7 @@ async def test_a_claim_reaches_the_container_through_a_real_driver(node: RealNod
         device_nodes=(DeviceNode(path="/dev/gpu0", type="c", major=1, minor=3),),
     )
     spec = Spec(cdi_version="0.6.0", kind=f"{DRIVER}/gpu", devices=(CDIDevice(name="gpu-0", container_edits=edits),))
-    write_spec(node.root / "cdi", "gpu", spec)
+    write_document(node.root / "cdi", "gpu", spec)
     driver = DriverServer(node.root, DRIVER, cdi=f"{DRIVER}/gpu=gpu-0")
     await driver.start()
     script = "echo $GPU_DEVICE; cat $CATHEDRA_MOUNTS/var/run/k/facts.json; echo; ls /dev/gpu0"
@@ -246,7 +247,7 @@ async def test_hooks_groups_and_limits_of_devices_and_containers_reach_the_kerne
     hook = Hook(hook_name="createRuntime", path="/bin/sh", args=("sh", "-c", f"cat > {hooked}"))
     edits = ContainerEdits(env=("A=1",), hooks=(hook,), additional_gids=(4242,))
     spec = Spec(cdi_version="0.7.0", kind=f"{DRIVER}/gpu", devices=(CDIDevice(name="gpu-0", container_edits=edits),))
-    write_spec(node.root / "cdi", "gpu", spec)
+    write_document(node.root / "cdi", "gpu", spec)
     driver = DriverServer(node.root, DRIVER, cdi=f"{DRIVER}/gpu=gpu-0")
     await driver.start()
     await node.client.resource(RESOURCECLAIMS, "default").create(make_claim("c1", "p"))

@@ -29,10 +29,11 @@ from cathedra.api.core.core_v1 import (
     VolumeMount,
 )
 from cathedra.api.quantity import Quantity
-from cathedra.cdi.spec import CDIDevice, ContainerEdits, DeviceNode, Hook, Mount, Spec, write_spec
+from cathedra.cdi.spec import CDIDevice, ContainerEdits, DeviceNode, Hook, Mount, Spec
 from cathedra.client.resources import PODS, RESOURCECLAIMS
 from tests.integration.containerd import IMAGE, MISSING, USER_IMAGE, Containerd, containerd
 from tests.integration.real_node import RealNode, read_all, running
+from tests.unit.cdi.documents import write_document
 from tests.unit.node.driver_server import DriverServer
 from tests.unit.node.fakes import DRIVER, make_claim, make_pod
 
@@ -146,7 +147,7 @@ async def test_devices_reach_the_container_and_what_cannot_is_told(node: RealNod
     )
     driver = DriverServer(node.root, DRIVER, cdi=f"{DRIVER}/gpu=7")
     device = CDIDevice(name="7", container_edits=edits)
-    write_spec(node.root / "cdi", "gpu", Spec(cdi_version="0.7.0", kind=f"{DRIVER}/gpu", devices=(device,)))
+    write_document(node.root / "cdi", "gpu", Spec(cdi_version="0.7.0", kind=f"{DRIVER}/gpu", devices=(device,)))
     await driver.start()
     try:
         await node.client.resource(RESOURCECLAIMS, "default").create(make_claim("gpu", "p"))

@@ -18,7 +18,6 @@ import msgspec
 from cathedra.api.decoding import DecodeError, read_yaml
 from cathedra.api.nesting import load_json
 from cathedra.api.nulls import without_nulls
-from cathedra.files.atomic import write_atomic
 
 VERSIONS: Final = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
 """Every published version of the format, oldest first."""
@@ -271,19 +270,6 @@ def _plain(path: Path, data: bytes) -> Any:
         return read_yaml(data).value
     except DecodeError as error:
         raise InvalidSpec(f"no YAML: {error}") from error
-
-
-def write_spec(directory: Path, name: str, spec: Spec) -> Path:
-    """Write ``spec`` as ``directory/name.json``, atomically; the directory is made when it is missing.
-
-    Raises:
-        InvalidSpec: the document breaks a rule; nothing is written.
-    """
-    validate(spec)
-    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    path = directory / f"{name}.json"
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(spec)), mode=0o644)
-    return path
 
 
 # Qualified CDI device names, ``vendor/class=name``: what drivers return and runtimes resolve.

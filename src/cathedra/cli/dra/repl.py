@@ -76,7 +76,7 @@ def _prompt(session: ReplSession) -> PromptSession[str]:
     from prompt_toolkit.document import Document
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
-    class Names(Completer):
+    class AttributeCompleter(Completer):
         """Completes the attributes of the present devices."""
 
         def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
@@ -85,7 +85,7 @@ def _prompt(session: ReplSession) -> PromptSession[str]:
 
     path = _history_file()
     history: Any = FileHistory(str(path)) if path is not None else InMemoryHistory()
-    return PromptSession(history=history, completer=Names(), complete_while_typing=False)
+    return PromptSession(history=history, completer=AttributeCompleter(), complete_while_typing=False)
 
 
 def _history_file() -> Path | None:
