@@ -360,7 +360,7 @@ class NodeFailures:
 
     async def _die(self, controls: Controls, device: str, dead: set[str]) -> None:
         dead.add(device)
-        controls.carry_out(("health", device, "Unhealthy", "it has died, as was asked for"))
+        controls.carry_out(("health", device, "Unhealthy", "it has died, as requested"))
         controls.carry_out(("taint", device, f"{TAINT}:NoExecute"))
         await self._clock.sleep(DEAD_SECONDS)
         controls.carry_out(("untaint", device, TAINT))

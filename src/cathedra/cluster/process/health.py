@@ -137,7 +137,7 @@ class HealthApplication:
         except StatusError as error:
             return error.status.code, f"{error.status.message}\n", plain
         except ConnectionError:
-            return 500, "the API server cannot be asked who may read this\n", plain
+            return 500, "the API server does not answer, so the request cannot be authorized\n", plain
         if refusal:
             return 403, refusal, plain
         if path != "/metrics":

@@ -105,7 +105,7 @@ async def _slices_survive(kit: Kit) -> None:
 
 async def _no_claims(kit: Kit) -> None:
     if await kit.prepare_all():
-        raise CheckFailed("an answer for claims that were not asked for")
+        raise CheckFailed("an answer for claims that were not requested")
 
 
 async def _idempotent(kit: Kit) -> None:
@@ -120,7 +120,7 @@ async def _complete(kit: Kit) -> None:
     claims = [await kit.claim(device) for device in devices]
     answers = await kit.prepare_all(*claims)
     if set(answers) != {claim.uid for claim in claims}:
-        raise CheckFailed(f"asked for {len(claims)} claims, answered for {len(answers)}")
+        raise CheckFailed(f"{len(claims)} claims requested, {len(answers)} answered")
 
 
 async def _resolvable(kit: Kit) -> None:

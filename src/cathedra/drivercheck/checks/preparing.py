@@ -35,7 +35,7 @@ async def _complete(bench: Bench) -> None:
         raise CheckFailed(f"two claims in one call: {error}") from error
     for call, answered in (("prepare", set(prepared)), ("unprepare", set(unprepared))):
         if answered != uids:
-            raise CheckFailed(f"{call}: asked for two claims, {len(uids & answered)} of them are in the answer")
+            raise CheckFailed(f"{call}: two claims requested, {len(uids & answered)} of them are in the answer")
 
 
 async def _idempotent(bench: Bench) -> None:

@@ -49,7 +49,7 @@ async def _serves_what_it_offers(bench: Bench) -> None:
         except PluginCallError as error:
             raise CheckFailed(f"{version}: {error}") from error
         if prepared or unprepared:
-            raise CheckFailed(f"{version}: an answer for claims that were not asked for")
+            raise CheckFailed(f"{version}: an answer for claims that were not requested")
 
 
 async def _answers_again(bench: Bench) -> None:

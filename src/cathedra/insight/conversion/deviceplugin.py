@@ -122,8 +122,8 @@ class DevicePluginChange:
         self.changes.append(f"{where}: {asked} → template {template_name}")
         notes = (
             *(f"{where}: {note}" for note in plan.notes),
-            f"{where}: which model, how much memory and whether devices may be shared was never said; "
-            "a request can say it with selectors",
+            f"{where}: model, memory and sharing of the devices are not stated; "
+            "a request can state them with selectors",
         )
         self.notes += notes
         self._added += [one for resource in resources for one in self._class(resource)]

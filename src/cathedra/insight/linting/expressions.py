@@ -192,9 +192,7 @@ class _Reader:
                 continue
             target = read_of(node.target, {}) if node.target is not None else None
             if target is not None and target.map == "attributes" and _wants_quantity(node):
-                why = (
-                    f"{target} is an attribute, and {node.function} is asked of quantities: this fails on every device"
-                )
+                why = f"{target} is an attribute, and {node.function} takes quantities: this fails on every device"
                 hint = f'amounts are capacities: device.capacity["{target.domain}"].{target.name}'
                 self._add("attribute-as-quantity", node.target or node, why, hint)
             if node.function in _ORDER and (text := _version_text(node)) is not None:

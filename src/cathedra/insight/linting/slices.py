@@ -50,7 +50,7 @@ def _complete(pool: str, current: list[Piece], findings: Findings) -> None:
     if there == wanted or not wanted:
         return
     why = (
-        f"pool {pool} says that it has {counted(wanted, 'slice')} in generation {piece.spec.pool.generation}, and here "
+        f"pool {pool} states {counted(wanted, 'slice')} in generation {piece.spec.pool.generation}, and here "
         f"{'is' if there == 1 else 'are'} {there}: devices of an incomplete pool are not allocated"
     )
     findings.add("incomplete-pool", given.manifest, "spec.pool.resourceSliceCount", why)

@@ -85,7 +85,7 @@ async def choose_runtime(
     plain processes without any trial.
     """
     directory, cdi_directories = home.directory, home.cdi_directories
-    why = "as asked for"
+    why = "as requested"
     for socket in sockets:
         answering, why = await _behind(socket, directory, cdi_directories, clock)
         if answering is not None:

@@ -36,7 +36,7 @@ def node_tls(config: NodeConfig, root: Path, now: float) -> TLSFiles:
     """
     if config.client_authority is None:
         raise UnprotectedServer(
-            config.name, "no authority for the certificates of those who ask for logs and exec", "--client-ca-file"
+            config.name, "no authority for the client certificates of requests for logs and exec", "--client-ca-file"
         )
     if config.certificate is not None and config.key is not None:
         return _checked(config.name, TLSFiles(config.certificate, config.key, config.client_authority))

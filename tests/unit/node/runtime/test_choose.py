@@ -34,7 +34,7 @@ async def test_without_candidates_containers_are_processes_and_what_is_missing_i
     chosen = await choose_runtime(ContainerHome(place / "containers"), clock=SystemClock(), candidates=())
     assert chosen.runtime.name == "process"
     assert chosen.missing.startswith(MISSING)
-    assert chosen.missing.endswith(("(as asked for)", "(not root)"))
+    assert chosen.missing.endswith(("(as requested)", "(not root)"))
 
 
 async def test_a_runtime_that_is_not_there_is_passed_over(place: Path) -> None:

@@ -350,4 +350,4 @@ def _warnings(spec: ContainerSpec, edits: DeviceEdits) -> list[str]:
         return []
     devices = ", ".join(spec.cdi_devices)
     missing = ", ".join(edits.left_out)
-    return [f"The container runtime resolves no CDI devices, and cannot be asked for these of {devices}: {missing}"]
+    return [f"The container runtime resolves no CDI devices, so these of {devices} cannot be attached: {missing}"]
