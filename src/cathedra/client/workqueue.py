@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from cathedra.api.status import StatusError
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 
 _LOG: Final = logging.getLogger(__name__)
-TURN_SECONDS: Final = 0.002
-"""Time after which the workers of a queue let other tasks run. A process has some thirty queues."""
 TURN_KEYS: Final = 20
-"""Keys after which a worker compares the time: those that wait for answers let other tasks run by themselves."""
+"""Keys after which a worker lets other tasks run."""
 
 
 class QueueShutDown(Exception):
@@ -64,7 +63,6 @@ class WorkQueue(Generic[K]):
         self.failing = self._backoff.failing
         """Retried keys, with the number of retries since their last reset."""
         self._bucket = TokenBucket(clock, rate=rate, burst=burst)
-        self.clock = clock
         self._queue: deque[K] = deque()
         self._dirty: set[K] = set()
         self._processing: set[K] = set()
@@ -227,28 +225,22 @@ async def run_workers(
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(workers):
-                group.create_task(_work(queue, reconcile, TURN_SECONDS / workers))
+                group.create_task(_work(queue, reconcile))
     finally:
         # The timers belong to the loop and would otherwise add keys to a queue that no worker reads.
         queue.shut_down()
 
 
-async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | None]], turn_seconds: float) -> None:
-    turn_began, keys = queue.clock.monotonic(), 0
-    while True:
+async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | None]]) -> None:
+    for number in count(1):
         # Most reconcilers find nothing to do, and do not suspend. With 100,000 keys after a list, a worker would stop
         # the API server in the same process for a second.
-        if keys >= TURN_KEYS and queue.clock.monotonic() - turn_began > turn_seconds:
+        if number % TURN_KEYS == 0:
             await asyncio.sleep(0)
-            turn_began, keys = queue.clock.monotonic(), 0
-        waits = not queue
         try:
             key = await queue.get()
         except QueueShutDown:
             return
-        keys += 1
-        if waits:
-            turn_began, keys = queue.clock.monotonic(), 1
         try:
             again = await reconcile(key)
         # Its back-off is forgotten, too: the next event is a new beginning.

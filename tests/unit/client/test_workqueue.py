@@ -16,7 +16,6 @@ from cathedra.api.status import conflict, not_found
 from cathedra.client.backoff import ItemBackoff, TokenBucket
 from cathedra.client.workqueue import (
     TURN_KEYS,
-    TURN_SECONDS,
     NotRetryable,
     QueueShutDown,
     WorkQueue,
@@ -234,23 +233,12 @@ def test_what_fails_on_one_of_many_is_logged_and_the_loop_goes_on(caplog: pytest
         raise asyncio.CancelledError
 
 
-class BusyClock(LoopClock):
-    """A clock on which work takes time."""
-
-    worked = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.worked
-
-
 def test_other_tasks_run_between_many_keys_that_need_no_waiting() -> None:
     async def body() -> tuple[int, int]:
-        clock = BusyClock(asyncio.get_running_loop())
-        queue: WorkQueue[int] = WorkQueue(clock)
+        queue: WorkQueue[int] = WorkQueue(LoopClock(asyncio.get_running_loop()))
         done: list[int] = []
 
         async def reconcile(key: int) -> None:
-            clock.worked += TURN_SECONDS / 4
             done.append(key)
 
         async def look() -> int:
