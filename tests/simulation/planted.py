@@ -148,12 +148,12 @@ def claim_freed_in_use() -> Iterator[None]:
     """The controller takes every fourth consumer for one that has ended."""
     counts = {"consumers": 0}
 
-    async def still_needs(self: Any, namespace: str, consumer: Any) -> bool:
+    def needs(self: Any, namespace: str, consumer: Any) -> bool:
         counts["consumers"] += 1
         return bool(counts["consumers"] % 4)
 
     with (
-        patch.object(ClaimRelease, "_still_needs", still_needs),
+        patch.object(ClaimRelease, "_needs", needs),
         patch.object(ClaimRelease, "may_have_work", lambda self, claim: True),
     ):
         yield

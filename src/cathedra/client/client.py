@@ -158,7 +158,9 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
 
     def update_status(self, obj: T) -> Coroutine[Any, Any, T]:
         """Replace the object's status."""
-        return self.update(obj, subresource="status")
+        return self.transport.call(
+            APICall("update", self.ref, self.namespace, obj.metadata.name, "status", obj, options=self.options)
+        )
 
     def patch(
         self, name: str, patch_type: PatchType, body: Any, subresource: str = "", *, dry_run: bool = False

@@ -257,8 +257,13 @@ class ResourceClaimController:
         names = dict(recorded)
         failures: list[Exception] = []
         for entry in pod.spec.resource_claims:
+            template = entry.resource_claim_template_name
+            if not template:
+                continue
             try:
-                name = await self._claim_for(pod, entry)
+                name = self._claim_for(pod, entry)
+                if name is None:
+                    name = (await self._maker.make(pod, entry.name, template)).metadata.name
             except Exception as error:
                 # Any error becomes an event, and the other entries still get their claims.
                 self._record_failure(pod, "PodResourceClaim", entry.name, error)
@@ -281,22 +286,17 @@ class ResourceClaimController:
                 replace(pod, status=replace(pod.status, resource_claim_statuses=statuses))
             )
 
-    async def _claim_for(self, pod: Pod, entry: PodResourceClaim) -> str:
-        """Return the name to record for an entry, creating its claim if need be; "" if there is nothing to record."""
-        template = entry.resource_claim_template_name
-        if not template:
-            return ""
+    def _claim_for(self, pod: Pod, entry: PodResourceClaim) -> str | None:
+        """Return the name to record for an entry with a template; "" for none, None if the claim must be made."""
         if not podclaims.awaits_claim(pod, entry) and (name := self._recorded_name(pod, entry)) is not None:
             return name
         check_group_gate(pod, self._gates)
         group = self._sharing_group(pod, entry) if podclaims.pod_group_name(pod) else None
-        if group is not None:
-            shared = self._maker.find(group, entry.name)
-            return shared.metadata.name if shared else ""
-        found = self._maker.find(pod, entry.name)
-        if found is None:
-            found = await self._maker.make(pod, entry.name, template)
-        return found.metadata.name
+        found = self._maker.find(pod if group is None else group, entry.name)
+        if found is not None:
+            return found.metadata.name
+        # A claim that pods share is made for their group.
+        return None if group is None else ""
 
     def _recorded_name(self, pod: Pod, entry: PodResourceClaim) -> str | None:
         """Return the recorded name of the entry's claim; "" if the entry needs none, None if its claim must be made."""
@@ -314,14 +314,14 @@ class ResourceClaimController:
     def _record_failure(self, involved: Pod | PodGroup, what: str, entry: str, error: Exception) -> None:
         self._recorder.record(involved, "Warning", "FailedResourceClaimCreation", f"{what} {entry}: {error}")
 
-    async def _record_names(self, pod: Pod, names: dict[str, str | None]) -> None:
+    def _record_names(self, pod: Pod, names: dict[str, str | None]) -> Coroutine[Any, Any, Pod]:
         # Always the whole list: an entry that an apply leaves out is removed.
         statuses = [
             {"name": entry, "resourceClaimName": name} if name else {"name": entry}
             for entry, name in sorted(names.items())
         ]
         fields = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
-        await self._applier.resource(PODS, pod.metadata.namespace).apply(pod.metadata.name, fields, "status")
+        return self._applier.resource(PODS, pod.metadata.namespace).apply(pod.metadata.name, fields, "status")
 
     async def _reserve_for_scheduled(self, pod: Pod) -> None:
         """Reserve the allocated claims of a pod that was placed without the scheduler."""

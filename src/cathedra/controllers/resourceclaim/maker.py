@@ -124,7 +124,7 @@ class ClaimMaker:
             existing = next((c for c in page.items if _owner_and_entry(c) == made_for), None)
             self._uncertain.discard(made_for)
             if existing is not None:
-                self._remember(existing)
+                self._remember(existing, made_for)
                 return existing
         wanted = claim_from_template(template, owner, entry, self._gates)
         outcome = "failure"
@@ -144,7 +144,7 @@ class ClaimMaker:
         self._note_time(created)
         # The informer may have been faster than the answer; then the memory would never be cleared by its event.
         if (namespace, created.metadata.name) not in self._claims.store.by_key:
-            self._remember(created)
+            self._remember(created, made_for)
         return created
 
     def _note_time(self, claim: ResourceClaim) -> None:
@@ -154,16 +154,14 @@ class ClaimMaker:
         while now - self._made_at[oldest := next(iter(self._made_at))] >= _REMEMBERED_SECONDS:
             del self._made_at[oldest]
 
-    def _remember(self, claim: ResourceClaim) -> None:
-        self._fresh[_key_of(claim)] = _Made(self._clock.monotonic(), claim)
-        if (made_for := _owner_and_entry(claim)) is not None:
-            self._fresh_by_owner[made_for] = _key_of(claim)
+    def _remember(self, claim: ResourceClaim, made_for: tuple[str, str]) -> None:
+        key = _key_of(claim)
+        self._fresh[key] = _Made(self._clock.monotonic(), claim, made_for)
+        self._fresh_by_owner[made_for] = key
 
     def _forget(self, claim: ResourceClaim) -> None:
-        if not self._fresh or self._fresh.pop(_key_of(claim), None) is None:
-            return
-        if (made_for := _owner_and_entry(claim)) is not None:
-            self._fresh_by_owner.pop(made_for, None)
+        if self._fresh and (made := self._fresh.pop(_key_of(claim), None)) is not None:
+            self._fresh_by_owner.pop(made.made_for, None)
 
     def _recent(self, key: _Key) -> ResourceClaim | None:
         made = self._fresh.get(key)
@@ -180,10 +178,11 @@ def _key_of(claim: ResourceClaim) -> _Key:
 
 
 class _Made(NamedTuple):
-    """A claim that was created here, and when (monotonic seconds)."""
+    """A claim that was created here, when (monotonic seconds), and for which owner's UID and entry."""
 
     at: float
     claim: ResourceClaim
+    made_for: tuple[str, str]
 
 
 def _refuse_beside(owner: KubeObject, others: Iterable[Undecodable]) -> None:

@@ -64,7 +64,7 @@ class ClaimRelease:
         if not reserved:
             return self._owner_is_done(claim)
         for consumer in reserved:  # noqa: SIM110  # most claims have one consumer, for which a generator costs more
-            if not self._is_known_to_need(metadata.namespace, consumer):
+            if not self._needs(metadata.namespace, consumer):
                 return True
         return False
 
@@ -74,7 +74,8 @@ class ClaimRelease:
         reserved = claim.status.reserved_for
         needing = []
         for consumer in reserved:  # a comprehension that awaits is a coroutine of its own
-            if await self._still_needs(namespace, consumer):
+            needs = self._needs(namespace, consumer)
+            if needs or (needs is None and await self._needs_by_server(namespace, consumer)):
                 needing.append(consumer)
         valid = tuple(needing)
         claims = self._client.resource(RESOURCECLAIMS, namespace)
@@ -93,8 +94,12 @@ class ClaimRelease:
             # devices count as allocated.
             finalizers = tuple(name for name in claim.metadata.finalizers if name != FINALIZER)
             claim = await claims.update(with_metadata(claim, finalizers=finalizers))
-        if not valid:
-            await self._delete_if_owner_is_done(claim)
+        if not valid and self._owner_is_done(claim):
+            try:
+                await claims.delete(claim.metadata.name)
+            except StatusError as error:
+                if not error.is_not_found:
+                    raise
 
     def unused(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaimStatus:
         """Return the status of a claim without consumers: the allocation of the scheduler is removed."""
@@ -104,36 +109,32 @@ class ClaimRelease:
             return status
         return replace(status, allocation=None, devices=())
 
-    async def _still_needs(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool:
-        """Return True if the consumer still needs the claim; the API server is read if the informer does not have it
-        (yet).
-        """
-        if self._is_known_to_need(namespace, consumer):
-            return True
+    def _needs(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool | None:
+        """Return True if the consumer still needs the claim, None if only the API server knows (yet)."""
         informer = self._informer_of(consumer)
-        if informer is None or (namespace, consumer.name) in informer.store.by_key:
-            return False
-        what = informer.store.undecodable.get((namespace, consumer.name))
+        if informer is None:
+            return True
+        key = (namespace, consumer.name)
+        found = informer.store.by_key.get(key)
+        if found is not None:
+            return consumer.uid not in self._deleted and _is_using(found, consumer)
+        what = informer.store.undecodable.get(key)
         if what is not None:
             # It exists. Whether it is done with its claims is not known, so that they stay with it.
             return what.uid in ("", consumer.uid)
-        if consumer.uid in self._deleted:
-            return False
+        return False if consumer.uid in self._deleted else None
+
+    async def _needs_by_server(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool:
+        """Return True if the consumer, as the API server has it, needs the claim."""
+        informer = self._informer_of(consumer)
+        assert informer is not None, "only such consumers are looked up"
         try:
             found = await self._client.resource(informer.ref, namespace).get(consumer.name)
         except StatusError as error:
             if error.is_not_found:
                 return False
             raise
-        return _needs(found, consumer)
-
-    def _is_known_to_need(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool:
-        """Return True if the consumer, as in the informer, still needs the claim."""
-        informer = self._informer_of(consumer)
-        if informer is None:
-            return True
-        found = informer.store.by_key.get((namespace, consumer.name))
-        return found is not None and consumer.uid not in self._deleted and _needs(found, consumer)
+        return _is_using(found, consumer)
 
     def _informer_of(self, consumer: ResourceClaimConsumerReference) -> Informer[Pod] | Informer[PodGroup] | None:
         """Return the informer of consumers of this kind; None: their claims are never released."""
@@ -141,15 +142,6 @@ class ClaimRelease:
             return self._pods
         is_group = consumer.api_group == SCHEDULING_GROUP and consumer.resource == "podgroups"
         return self._groups if is_group else None
-
-    async def _delete_if_owner_is_done(self, claim: ResourceClaim) -> None:
-        if not self._owner_is_done(claim):
-            return
-        try:
-            await self._client.resource(RESOURCECLAIMS, claim.metadata.namespace).delete(claim.metadata.name)
-        except StatusError as error:
-            if not error.is_not_found:
-                raise
 
     def _owner_is_done(self, claim: ResourceClaim) -> bool:
         """Return True if the claim's pod no longer needs it, or if it was created for an earlier pod of the
@@ -163,6 +155,6 @@ class ClaimRelease:
         return pod is not None and (pod.metadata.uid != owner.uid or is_done_with_claims(pod))
 
 
-def _needs(found: KubeObject, consumer: ResourceClaimConsumerReference) -> bool:
+def _is_using(found: KubeObject, consumer: ResourceClaimConsumerReference) -> bool:
     """Return True if what has the consumer's name is the consumer, and not done with its claims."""
     return found.metadata.uid == consumer.uid and not (isinstance(found, Pod) and is_done_with_claims(found))
