@@ -19,7 +19,7 @@ from cathedra.advisor.devices import STATES
 from cathedra.client.arrival import server_arrives
 from cathedra.client.client import Client
 from cathedra.client.denials import Denials
-from cathedra.client.leaderelection import LeaseTiming, make_elector
+from cathedra.client.leaderelection import LeaderElector, LeaseTiming, make_elector
 from cathedra.client.queuemetrics import InformerMetrics
 from cathedra.client.requestmetrics import RequestMetrics
 from cathedra.clock import Clock, SystemClock
@@ -84,11 +84,7 @@ async def run_advisor(config: AdvisorConfig, *, say: Say) -> None:
         say(f"advising on {target.server}: Kubernetes {features.gates.release}")
         for note in features.notes:
             say(note.text)
-        elector = None
-        if part.leader_elect:
-            timing = part.lease_timing or LeaseTiming()
-            random = Random(secrets.randbits(64))
-            elector = make_elector(client, part.lease or LEASE, clock=clock, random=random, timing=timing)
+        elector = _elector(part, client, clock)
         async with AsyncExitStack() as stack:
             beside = None
             if config.answers is not None:
@@ -97,6 +93,15 @@ async def run_advisor(config: AdvisorConfig, *, say: Say) -> None:
             await stack.enter_async_context(serving_health(health, client, registry, elector, denials=denials, say=say))
             await stack.enter_async_context(collected_by_memory(clock, GROWTH))
             await run_until(stopped, advisor.run() if elector is None else elector.run(advisor.run))
+
+
+def _elector(part: PartConfig, client: Client, clock: Clock) -> LeaderElector | None:
+    """Return the elector of the advisor; None if it needs no lease."""
+    if not part.leader_elect:
+        return None
+    timing = part.lease_timing or LeaseTiming()
+    random = Random(secrets.randbits(64))
+    return make_elector(client, part.lease or LEASE, clock=clock, random=random, timing=timing)
 
 
 # Metrics of the advisor: a contract (docs/metrics.md), with a bound for each label that grows with the cluster.

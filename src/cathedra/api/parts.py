@@ -375,17 +375,9 @@ class _KindReaders:
             return readers[position](part)
 
         readers: list[Callable[[Any], Any]] = [partial(resolved, *one) for one in enumerate(part for _, part in raw)]
-        lines = ["def complete(obj):"]
-        for position, (name, _) in enumerate(raw):
-            lines += [f" if type(value := obj.{name}) is Raw: put(obj, {name!r}, readers[{position}](value))"]
-        for name in texts:
-            lines += [f" if (found := share(value := obj.{name}, value)) is not value: put(obj, {name!r}, found)"]
-        for position, (name, _, _) in enumerate(inner):
-            lines += [f" if type(part := obj.{name}) is outlines[{position}]: inner[{position}](part)"]
-        for position, (name, _) in enumerate(each):
-            lines += [f" for part in obj.{name} or (): each[{position}](part)"]
-        if raw or inner or each:
-            lines += [" put(obj, '__class__', kind)"]
+        source = _completing_source(
+            texts, [name for name, _ in raw], [name for name, _, _ in inner], [name for name, _ in each]
+        )
         names: dict[str, Any] = {
             "Raw": msgspec.Raw,
             # Objects are frozen for their readers, which this one does not have yet.
@@ -397,9 +389,25 @@ class _KindReaders:
             "inner": [complete for _, _, complete in inner],
             "each": [complete for _, complete in each],
         }
-        exec(compile("\n".join(lines), f"<{kind.__name__}>", "exec"), names)
+        exec(compile(source, f"<{kind.__name__}>", "exec"), names)
         complete: Callable[[Any], None] = names["complete"]
         return complete
+
+
+def _completing_source(texts: list[str], raw: list[str], inner: list[str], each: list[str]) -> str:
+    """Return the source of a function that completes the outline of a struct, by the names of its fields."""
+    lines = ["def complete(obj):"]
+    for position, name in enumerate(raw):
+        lines += [f" if type(value := obj.{name}) is Raw: put(obj, {name!r}, readers[{position}](value))"]
+    for name in texts:
+        lines += [f" if (found := share(value := obj.{name}, value)) is not value: put(obj, {name!r}, found)"]
+    for position, name in enumerate(inner):
+        lines += [f" if type(part := obj.{name}) is outlines[{position}]: inner[{position}](part)"]
+    for position, name in enumerate(each):
+        lines += [f" for part in obj.{name} or (): each[{position}](part)"]
+    if raw or inner or each:
+        lines += [" put(obj, '__class__', kind)"]
+    return "\n".join(lines)
 
 
 def _raw_json(raw: Any) -> RawJSON | None:

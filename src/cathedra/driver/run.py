@@ -122,10 +122,14 @@ class DriverRunner:
         self.registration: Registration | None = None
         """The handshake with the node agent; None if no sockets are served."""
         if registry_dir is not None:
-            sockets = socket_paths(driver.name, plugin_dir.absolute(), registry_dir.absolute(), instance.pod_uid)
-            self._registration_socket = sockets.registration
-            services = supported_services(driver.services, health=self.health is not None)
-            self.registration = Registration(PluginInfo(driver.name, str(sockets.service), services))
+            self.registration = self._make_registration(plugin_dir.absolute(), registry_dir.absolute())
+
+    def _make_registration(self, plugin_dir: Path, registry_dir: Path) -> Registration:
+        driver = self.driver
+        sockets = socket_paths(driver.name, plugin_dir, registry_dir, self._instance.pod_uid)
+        self._registration_socket = sockets.registration
+        services = supported_services(driver.services, health=self.health is not None)
+        return Registration(PluginInfo(driver.name, str(sockets.service), services))
 
     async def run(self) -> None:
         """Run until cancelled. Calls in progress finish, sockets are removed, slices stay for the next start.

@@ -260,16 +260,7 @@ def _setup(random: Random, options: Options) -> Setup:
     devices = random.randint(1, 3)
     gates = _gates(release, supply, toggled, gangs=gangs)
     reports, binding, advisor = random.random() < 0.3, random.random() < 0.3, random.random() < 0.3
-    try:
-        gates |= parse_overrides(options.gates) if options.gates else {}
-        full = FeatureGates.for_release(release, gates)
-    except (UnknownGate, ValueError) as error:
-        raise InvalidPlan(str(error)) from error
-    binding = binding and all(full.get(gate, False) for gate in BINDING_GATES)
-    if binding:
-        # Set, so that they stay on in the release before, where they are off by default: with them off no scheduler
-        # takes a device with binding conditions.
-        gates |= dict.fromkeys(BINDING_GATES, True)
+    gates, binding = _with_options(gates, release, options, binding=binding)
     return Setup(
         release=release,
         gates=gates,
@@ -285,6 +276,27 @@ def _setup(random: Random, options: Options) -> Setup:
         reports=reports,
         binding=binding,
     )
+
+
+def _with_options(
+    gates: dict[str, bool], release: str, options: Options, *, binding: bool
+) -> tuple[dict[str, bool], bool]:
+    """Return the gates with those of the options, and True if the plan has binding conditions.
+
+    Raises:
+        InvalidPlan: the options name an unknown gate.
+    """
+    try:
+        gates |= parse_overrides(options.gates) if options.gates else {}
+        full = FeatureGates.for_release(release, gates)
+    except (UnknownGate, ValueError) as error:
+        raise InvalidPlan(str(error)) from error
+    binding = binding and all(full.get(gate, False) for gate in BINDING_GATES)
+    if binding:
+        # Set, so that they stay on in the release before, where they are off by default: with them off no scheduler
+        # takes a device with binding conditions.
+        gates |= dict.fromkeys(BINDING_GATES, True)
+    return gates, binding
 
 
 def _gates(release: str, supply: str, toggled: list[tuple[str, bool]], *, gangs: bool) -> dict[str, bool]:

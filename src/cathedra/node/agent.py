@@ -216,10 +216,7 @@ class NodeAgent:
         async with asyncio.TaskGroup() as group:
             group.create_task(runtime.supervise())
             if source is None:
-                selection = InformerSelection(field_selector=f"spec.nodeName={config.name}")
-                own = Informer(self._client, PODS, selection, clock=self._clock, observer=self.metrics)
-                group.create_task(own.run())
-                source = InformerPods(own)
+                source = self._informer_pods(group)
             self._manager = manager = PodManager(context, source)
             self.metrics.count_pods = manager.counts
             self._meter = meter = UsageMeter(config.name, manager, runtime, self._clock)
@@ -228,15 +225,7 @@ class NodeAgent:
             reporter = self._reporter(runtime, devices)
             if devices is not None:
                 self._follow_devices(group, devices)
-            wiper = SliceWiper(
-                self._client,
-                config.name,
-                clock=self._clock,
-                random=self._random,
-                wait_for_node=reporter.wait_registered,
-                delay=config.wiping_seconds,
-            )
-            wiper.follow(self.registry)
+            wiper = self._slice_wiper(reporter)
             self.registry.listen(RegistryListener(on_usable=lambda _: self._driver_usable(manager)))
             follower = HealthFollower(self.health, self.registry, self._clock, self._health_changed)
             if self._given.recorder is None:
@@ -253,6 +242,26 @@ class NodeAgent:
             group.create_task(self._become_ready(reporter, wiper if wipes else None))
             group.create_task(self._reconcile(source, manager))
             await manager.run(found)
+
+    def _informer_pods(self, group: asyncio.TaskGroup) -> InformerPods:
+        """Return the pods of the node in the API, whose informer runs in ``group``."""
+        selection = InformerSelection(field_selector=f"spec.nodeName={self.config.name}")
+        informer = Informer(self._client, PODS, selection, clock=self._clock, observer=self.metrics)
+        group.create_task(informer.run())
+        return InformerPods(informer)
+
+    def _slice_wiper(self, reporter: NodeReporter) -> SliceWiper:
+        """Return the wiper of slices whose driver is gone, which follows the registry."""
+        wiper = SliceWiper(
+            self._client,
+            self.config.name,
+            clock=self._clock,
+            random=self._random,
+            wait_for_node=reporter.wait_registered,
+            delay=self.config.wiping_seconds,
+        )
+        wiper.follow(self.registry)
+        return wiper
 
     def _pod_context(self, runtime: Runtime, recorder: EventRecorder, devices: DeviceManager | None) -> PodContext:
         """Return the parts that all pods of the node share."""

@@ -98,12 +98,26 @@ def defrag(
     whole = complete(state)
     # Pods that wait would take the room that is made, in the simulation as in the cluster.
     whole = whole.without([pod for pod in whole.pods if not pod.spec.node_name and not is_terminal(pod)])
-    names = _class_names(whole, device_class)
-    rooms = {name: _room(name, whole) for name in names}
+    rooms = {name: _room(name, whole) for name in _class_names(whole, device_class)}
+    rooms, plans = _enlarged_in_turn(rooms, whole, options, priority)
+    return Defragmentation(
+        tuple(rooms.values()),
+        tuple(move for plan in plans for move in plan.moves),
+        tuple(step for plan in plans for step in plan.steps),
+        all(plan.proved for plan in plans) if plans and options.prove else None,
+        all(plan.complete for plan in plans),
+        state.notes,
+    )
+
+
+def _enlarged_in_turn(
+    rooms: dict[str, ClassRoom], current: ClusterState, options: MoveOptions, priority: int
+) -> tuple[dict[str, ClassRoom], list[MovePlan]]:
+    """Enlarge one class after the other, and return the room of each afterwards, with the plans."""
     # The class with the most to gain first: free devices that no single claim can have, then devices that are blocked.
-    ordered = sorted(names, key=lambda name: (rooms[name].before - rooms[name].free, -rooms[name].devices))
+    ordered = sorted(rooms, key=lambda name: (rooms[name].before - rooms[name].free, -rooms[name].devices))
     plans: list[MovePlan] = []
-    current, settled, left = whole, frozenset[str](), options.moves
+    settled, left = frozenset[str](), options.moves
     for name in ordered:
         room = rooms[name]
         if left < 1 or room.devices <= room.after:
@@ -112,24 +126,17 @@ def defrag(
         found = _enlarged(room, current, settled, limits, priority)
         if found is None:
             continue
-        after = {other: _largest(other, found.after) for other in names}
+        after = {other: _largest(other, found.after) for other in rooms}
         # What one class gains another may not lose.
-        if any(after[other] < rooms[other].after for other in names):
+        if any(after[other] < rooms[other].after for other in rooms):
             continue
         plan = found.plan
         if options.prove:
             plan, _ = plan_for(found.wanted, current, limits, prove=True, settled=settled)
         plans.append(plan)
         current, settled, left = found.after, settled | found.moved, left - len(plan.claims)
-        rooms = {other: structs.replace(rooms[other], after=after[other]) for other in names}
-    return Defragmentation(
-        tuple(rooms[name] for name in names),
-        tuple(move for plan in plans for move in plan.moves),
-        tuple(step for plan in plans for step in plan.steps),
-        all(plan.proved for plan in plans) if plans and options.prove else None,
-        all(plan.complete for plan in plans),
-        state.notes,
-    )
+        rooms = {other: structs.replace(room, after=after[other]) for other, room in rooms.items()}
+    return rooms, plans
 
 
 def _class_names(state: ClusterState, device_class: str) -> list[str]:

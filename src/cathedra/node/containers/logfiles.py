@@ -191,11 +191,8 @@ async def read_log(
     log that does not exist yet is empty.
     """
     lines = _Lines(options)
-    while not _exists(path):
-        events = tuple(changes())
-        if not options.follow or ended():
-            return
-        await first_of(asyncio.sleep(_LOOK_AGAIN), *(event.wait() for event in events))
+    if not await _exists_in_time(path, options, ended, changes):
+        return
     with contextlib.ExitStack() as stack:
         written = stack.enter_context(writes.watching(path.parent)) if options.follow else None
         file = stack.enter_context(_LogFile(path))
@@ -223,6 +220,21 @@ async def read_log(
                 continue
             next_write = asyncio.sleep(_LOOK_AGAIN) if written is None else written.wait()
             await first_of(next_write, *(event.wait() for event in events))
+
+
+async def _exists_in_time(
+    path: Path,
+    options: LogOptions,
+    ended: Callable[[], bool],
+    changes: Callable[[], Iterable[asyncio.Event | Event]],
+) -> bool:
+    """Return True if a log exists; with ``follow``, wait for it until ``ended()`` returns True."""
+    while not _exists(path):
+        events = tuple(changes())
+        if not options.follow or ended():
+            return False
+        await first_of(asyncio.sleep(_LOOK_AGAIN), *(event.wait() for event in events))
+    return True
 
 
 class _LogFile:

@@ -85,11 +85,17 @@ def negotiate(
         group, version = clause.parameters.get("g", ""), clause.parameters.get("v", "")
         if transforms and wanted in _TRANSFORMS and group == "meta.k8s.io" and version in {"v1", "v1beta1"}:
             return AnswerForm(media_type, wanted, version, without)
-    if known:
-        names = [f"{kind};stream=watch" for kind in offered] if streaming else list(offered)
-        message = f"only the following media types are accepted: {', '.join(names)}"
-        raise failure(406, "NotAcceptable", message)
-    raise _not_acceptable(everything, streams=listing or streaming)
+    raise (
+        _unsuitable(offered, streaming=streaming)
+        if known
+        else _not_acceptable(everything, streams=listing or streaming)
+    )
+
+
+def _unsuitable(offered: Sequence[str], *, streaming: bool) -> StatusError:
+    """Return the refusal of a type that exists and cannot be streamed or transformed."""
+    names = [f"{kind};stream=watch" for kind in offered] if streaming else list(offered)
+    return failure(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(names)}")
 
 
 def _not_acceptable(everything: Sequence[str], *, streams: bool) -> StatusError:
