@@ -6,7 +6,7 @@ free concern all pods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
@@ -59,19 +59,17 @@ class QueueingHints:
             EventRegistration(EventResource.RESOURCE_SLICE, Action.ADD | Action.UPDATE),
         )
 
-    def _affected(self, change: ClusterEvent) -> Iterable[str] | None:
-        """Return the UIDs of the waiting pods that use the claim; None, which means all pods, if devices became
-        free."""
+    def _affected(self, change: ClusterEvent) -> tuple[Collection[str], bool]:
+        """Return the UIDs of the waiting pods that use the claim, and True if devices became free for others."""
         old: ResourceClaim | None = change.old
         new: ResourceClaim | None = change.new
-        if _freed(old, new):
-            return None
         claim = new or old
         if claim is None:
-            return None
+            return (), True
         key = f"{claim.metadata.namespace}/{claim.metadata.name}"
         users = self._pods.by_index(BY_CLAIM, key)
-        return [pod.metadata.uid for pod in users if not pod.spec.node_name and pod.spec.resource_claims]
+        waiting = [pod.metadata.uid for pod in users if not pod.spec.node_name and pod.spec.resource_claims]
+        return waiting, _freed(old, new)
 
     def _claim_helps(self, pod: Pod, change: ClusterEvent) -> bool:
         old: ResourceClaim | None = change.old

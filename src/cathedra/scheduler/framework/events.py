@@ -7,7 +7,7 @@ with a hint that compares the change with the pod (docs/spec/scheduling.md §3).
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -113,8 +113,11 @@ _WORDS: Final[Mapping[str, str]] = {
 Hint = Callable[[Pod, ClusterEvent], bool]
 """Return True if the change may make the waiting pod schedulable."""
 
-Affected = Callable[[ClusterEvent], Iterable[str] | None]
-"""The UIDs of the pods that a change can concern at all; None means any pod."""
+Affected = Callable[[ClusterEvent], tuple[Collection[str], bool]]
+"""Returns the UIDs of the pods to which a changed object belongs, and True if the change may concern others as well.
+
+These others were tried. A pod that the plugin keeps out of the queue waits for changes of its own objects.
+"""
 
 
 class EventRegistration(msgspec.Struct, frozen=True):
@@ -125,7 +128,7 @@ class EventRegistration(msgspec.Struct, frozen=True):
     hint: Hint | None = None
     """None: every such change may help."""
     affected: Affected | None = None
-    """Return the UIDs of the pods for which the hint is called; None for every pod that the plugin refused."""
+    """Returns the pods for which the hint is called; None: it is called for every pod that the plugin refused."""
 
     def matches(self, change: ClusterEvent) -> bool:
         """Return True if the change is of the registered kind."""

@@ -350,23 +350,18 @@ class SchedulingQueue:
         change: ClusterEvent,
         up_to_priority: int | None,
     ) -> None:
-        affected = _affected(registration, change)
-        if affected is not None and not affected:
-            return
-        chosen = list(sleepers.values()) if affected is None else [sleepers[uid] for uid in affected if uid in sleepers]
-        if up_to_priority is not None:
-            chosen = [entry for entry in chosen if entry.info.priority <= up_to_priority]
-        for entry in chosen:
+        for entry in _concerned(registration, change, sleepers):
+            if up_to_priority is not None and entry.info.priority > up_to_priority:
+                continue
             if _hints(registration, entry, change):
                 self._requeue(entry, change.label)
 
     def _worth_requeuing(self, entry: QueuedPodInfo, change: ClusterEvent) -> bool:
         for plugin in entry.unschedulable_plugins | entry.pending_plugins:
             for registration in self._registered.get((plugin, change.resource), ()):
-                if not registration.matches(change):
+                if not registration.matches(change) or not _concerned(registration, change, {entry.info.uid: entry}):
                     continue
-                affected = _affected(registration, change)
-                if (affected is None or entry.info.uid in affected) and _hints(registration, entry, change):
+                if _hints(registration, entry, change):
                     return True
         return False
 
@@ -393,19 +388,21 @@ class SchedulingQueue:
             rearmed.cancel()
 
 
-def _affected(registration: EventRegistration, change: ClusterEvent) -> Collection[str] | None:
-    """Return the UIDs of the pods that the change may concern; None, which means all, also if the plugin breaks."""
+def _concerned(
+    registration: EventRegistration, change: ClusterEvent, sleepers: Mapping[str, QueuedPodInfo]
+) -> Collection[QueuedPodInfo]:
+    """Return those of ``sleepers`` that the change may concern; all if the plugin breaks."""
     if registration.affected is None:
-        return None
+        return list(sleepers.values())
     try:
-        affected = registration.affected(change)
+        named, any_tried = registration.affected(change)
     except Exception:
         _LOG.exception("the index of pods concerned by %s broke", change.resource)
-        return None
+        return list(sleepers.values())
+    if any_tried:
+        return [entry for uid, entry in sleepers.items() if not entry.gated_by or uid in named]
     # In order and without repetition: the order in which pods are woken is the order in which they are tried.
-    if affected is None:
-        return None
-    return dict.fromkeys(affected) if affected else ()
+    return [sleepers[uid] for uid in dict.fromkeys(named) if uid in sleepers] if named else ()
 
 
 def _hints(registration: EventRegistration, entry: QueuedPodInfo, change: ClusterEvent) -> bool:

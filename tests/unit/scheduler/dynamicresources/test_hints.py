@@ -91,9 +91,9 @@ def test_only_pods_that_use_a_claim_are_asked_unless_devices_became_free() -> No
     scene.pods.put(pod("placed", nodeName="n1", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
     affected = scene.registration(EventResource.RESOURCE_CLAIM).affected
     assert affected is not None
-    assert affected(ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD, None, known("c"))) == ["uid-p"]
+    assert affected(ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD, None, known("c"))) == (["uid-p"], False)
     freed = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE, known("c", allocated=True), known("c"))
-    assert affected(freed) is None
+    assert affected(freed) == (["uid-p"], True)
 
 
 @given(st.lists(st.sampled_from(["bound", "named", "renamed", "running"])))
@@ -107,8 +107,8 @@ def test_a_pod_is_asked_as_long_as_it_uses_the_claim_and_has_no_node(changes: li
         state = CHANGES[change](state)
         scene.pods.put(state)
         waits = not state.spec.node_name and "c" in claim_names(state)
-        found = affected(ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD, None, known("c")))
-        assert list(found or ()) == (["uid-p"] if waits else [])
+        found, _ = affected(ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD, None, known("c")))
+        assert found == (["uid-p"] if waits else [])
 
 
 def test_the_names_of_generated_claims_help_the_pod_they_are_for() -> None:

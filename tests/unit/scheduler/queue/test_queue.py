@@ -194,6 +194,24 @@ async def test_the_hint_of_a_gating_plugin_decides_whether_a_change_of_the_pod_i
 
 
 @run_with(trial)
+async def test_pods_kept_out_of_the_queue_wait_for_changes_of_their_own_objects(t: Trial) -> None:
+    asked: list[str] = []
+
+    def hint(waiting: Pod, change: ClusterEvent) -> bool:
+        asked.append(waiting.metadata.name)
+        return False
+
+    registration = EventRegistration(EventResource.NODE, Action.ADD, hint, lambda change: (["uid-a"], True))
+    queue = SchedulingQueue(t.clock, gate, {"Gates": (registration,)})
+    for name in ("a", "b"):
+        queue.add(pod(name, schedulingGates=[{"name": "g"}]))
+    queue.add(pod("tried"))
+    queue.put_back(await queue.pop(), ["Gates"])
+    queue.move(NODE_ADDED)
+    assert asked == ["a", "tried"]
+
+
+@run_with(trial)
 async def test_removing_gates_during_the_attempt_of_another_pod_wakes_only_the_gated_one(t: Trial) -> None:
     t.queue.add(pod("other"))
     await t.next()
