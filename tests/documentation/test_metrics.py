@@ -64,7 +64,7 @@ def test_the_scheduler_shows_listed_metrics() -> None:
     queue.add(Pod())
     metrics.show_queue(queue)
     metrics.ran("NodeName", "Filter", "Success", 0.1)
-    metrics.evaluated(("NodeName",), "Filter", "default-scheduler")
+    metrics.evaluations(("NodeName",), "Filter", "default-scheduler").times += 1
     metrics.waited_for_devices("default-scheduler", "d", "success", 1)
     metrics.show(dict)
     metrics.claim_created("success")

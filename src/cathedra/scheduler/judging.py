@@ -325,14 +325,14 @@ class Filters:
         # from being judged.
         if waiting is not None and waiting.plugin == DEVICES:
             return Judgement(waiting=waiting, nodes=names)
-        scope = self._profile.pre_filter(state, info, snapshot)
+        # Without devices, a refusal by DynamicResources does not count, as for a missing claim.
+        scope = self._profile.pre_filter(state, info, snapshot, () if devices else {DEVICES})
         cycle: ClaimCycle | None = state.data.get(DEVICES)
-        if isinstance(scope, Status) and (devices or scope.plugin != DEVICES):
+        if isinstance(scope, Status):
             return Judgement(waiting=waiting, ended=scope, cycle=cycle, nodes=names)
         if not devices:
-            # Its PreFilter may have refused the pod, as for a missing claim. Then its Filter would find no state.
             state.skipped_filters.add(DEVICES)
-        outside = _out_of_scope(scope, names) if isinstance(scope, Scope) else {}
+        outside = _out_of_scope(scope, names)
         # A batch computes the results of the whole snapshot, which is slower than a call per node if only some are
         # needed.
         batched = self._profile.batch_filters(state, info, nodes) if len(nodes) > 1 and only is None else None

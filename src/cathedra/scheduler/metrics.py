@@ -10,6 +10,7 @@ from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import cycle, repeat
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -21,6 +22,7 @@ from cathedra.clock import Clock, SystemClock
 from cathedra.exposition import Family, Metric
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.releases.metrics import metric
+from cathedra.scheduler.framework.plugin import Evaluations
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 
@@ -47,7 +49,7 @@ class SchedulerMetrics:
         # The clock's function itself: it is read four times for a pod.
         self.monotonic = (clock or SystemClock()).monotonic
         """Returns the monotonic time in seconds."""
-        self._sampled: Tally[str] = Tally()
+        self._samples: dict[str, Iterator[bool]] = defaultdict(lambda: cycle((True, *repeat(False, _SAMPLED - 1))))
         self._created: Tally[str] = Tally()
         self.registry = CollectorRegistry()
         self.informers = InformerMetrics(self.registry)
@@ -83,12 +85,13 @@ class SchedulerMetrics:
 
     def sampled(self, work: str) -> bool:
         """Return True if the plugins of the work that begins now are to be measured: every tenth time."""
-        number = self._sampled[work] = self._sampled[work] + 1
-        return number % _SAMPLED == 1
+        return next(self._samples[work])
 
-    def evaluated(self, plugins: tuple[str, ...], point: str, profile: str, times: int = 1) -> None:
-        """Count ``times`` evaluations by each of these plugins: of a pod, or of that number of nodes for it."""
-        self._evaluations.counted[plugins, point, profile] += times
+    def evaluations(self, plugins: tuple[str, ...], point: str, profile: str) -> Evaluations:
+        """Return a new counter of evaluations by each of these plugins."""
+        counter = Evaluations()
+        self._evaluations.counters.append((plugins, point, profile, counter))
+        return counter
 
     def ran(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """Note the status and the duration of a plugin's call."""
@@ -220,19 +223,18 @@ class _Attempts(Collector):
 
 
 class _Evaluations(Collector):
-    """Counted for every pod: in a dictionary, which costs a tenth of a counter with labels, and for all plugins at an
-    extension point at once, which are the same ones for nearly all pods."""
+    """Counted for every pod: by adding to plain numbers, of which each may serve all plugins of an extension point."""
 
     def __init__(self) -> None:
-        self.counted: Tally[tuple[tuple[str, ...], str, str]] = Tally()
+        self.counters: list[tuple[tuple[str, ...], str, str, Evaluations]] = []
 
     def collect(self) -> Iterator[Any]:
         """Evaluations by plugin, extension point and profile."""
         family = Family(metric("scheduler_plugin_evaluation_total"))
         evaluations: Tally[tuple[str, str, str]] = Tally()
-        for (plugins, point, profile), times in self.counted.items():
-            for plugin in plugins:
-                evaluations[plugin, point, profile] += times
+        for plugins, point, profile, counter in self.counters:
+            for plugin in plugins if counter.times else ():
+                evaluations[plugin, point, profile] += counter.times
         for labels, times in evaluations.items():
             family.add(labels, times)
         yield family

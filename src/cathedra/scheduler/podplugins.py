@@ -17,7 +17,6 @@ from cathedra.scheduler.framework.plugin import (
     FilterPlugin,
     NodePredicate,
     NodeScore,
-    PreFilterPlugin,
     ScorePlugin,
 )
 from cathedra.scheduler.state.node_info import NodeInfo
@@ -49,28 +48,21 @@ class PodScores(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProfilePlugins:
-    """The plugins of one profile that may take part before and while nodes are filtered and scored."""
+    """The plugins of one profile that may take part while nodes are filtered and scored."""
 
     def __init__(
         self,
-        pre_filters: Sequence[PreFilterPlugin],
         filters: Sequence[FilterPlugin],
         scores: Sequence[ScorePlugin],
         weights: Mapping[str, int],
     ) -> None:
         # This runs for every pod: plugins are not called for what their base class answers.
-        skipping = [one for one in pre_filters if type(one).skips is not PreFilterPlugin.skips]
-        self._skipping = [(one.name, one.skips) for one in skipping]
         with_predicate = [one for one in filters if type(one).predicate is not FilterPlugin.predicate]
         self._with_predicate = [(one.name, one) for one in with_predicate]
         depending = [one for one in scores if _depends_on_pod(type(one))]
         self._depending = [(one.name, weights[one.name], one) for one in depending]
         self._called = [one for one in scores if one not in depending]
         self._unconditional = _without_condition(self._called)
-
-    def skipped(self, pod: PodInfo) -> set[str]:
-        """Return the names of the PreFilter plugins that skip ``pod`` in any cluster."""
-        return {name for name, skips in self._skipping if skips(pod)}
 
     def predicates(self, pod: PodInfo) -> PodPredicates:
         """Return the predicates of the filters for ``pod``."""

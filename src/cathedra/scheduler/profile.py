@@ -18,6 +18,7 @@ from cathedra.scheduler.framework.events import EventRegistration
 from cathedra.scheduler.framework.plugin import (
     BindPlugin,
     CycleState,
+    Evaluations,
     FilterPlugin,
     Narrowed,
     NodePredicate,
@@ -86,19 +87,26 @@ class Profile:
         self.registrations: Mapping[str, Sequence[EventRegistration]] = {p.name: p.events() for p in self.plugins}
         self._pre_enqueue = self._at("preEnqueue", (p for p in self.plugins if isinstance(p, PreEnqueuePlugin)))
         self._pre_filter = self._at("preFilter", (p for p in self.plugins if isinstance(p, PreFilterPlugin)))
-        self._pre_filter_names = tuple(plugin.name for plugin in self._pre_filter)
-        self._named_pre_filters = tuple(zip(self._pre_filter_names, self._pre_filter, strict=True))
+        # This runs for every pod: plugins are not called for what their base class answers.
+        self._pre_filters = [
+            (plugin.name, plugin.skips if type(plugin).skips is not PreFilterPlugin.skips else None, plugin)
+            for plugin in self._pre_filter
+        ]
         self._filter = self._at("filter", (p for p in self.plugins if isinstance(p, FilterPlugin)))
         self._named_filters = [(plugin.name, plugin) for plugin in self._filter]
         self._refusing_all = [one for one in self._filter if type(one).refuses_all is not FilterPlugin.refuses_all]
         self._post_filter = self._at("postFilter", (p for p in self.plugins if isinstance(p, PostFilterPlugin)))
         self._score = self._at("score", (p for p in self.plugins if isinstance(p, ScorePlugin)))
-        self._score_names = tuple(plugin.name for plugin in self._score)
         self._zero_where = all_of(
             [(plugin.name, plugin.zero_where) for plugin in self._score if plugin.zero_where is not None]
         )
         self._weights = {plugin.name: self._weight(plugin) for plugin in self._score}
-        self._searching = ProfilePlugins(self._pre_filter, self._filter, self._score, self._weights)
+        self._searching = ProfilePlugins(self._filter, self._score, self._weights)
+        names = [plugin.name for plugin in self._pre_filter]
+        self._pre_filtered_by = [self._evaluations("PreFilter", *names[:asked]) for asked in range(len(names) + 1)]
+        """Number of PreFilter plugins → how often exactly the first ones of that number have seen a pod."""
+        self._filtered_by = {plugin.name: self._evaluations("Filter", plugin.name) for plugin in self._filter}
+        self._scored = self._evaluations("Score", *[plugin.name for plugin in self._score])
         self._reserve = self._at("reserve", (p for p in self.plugins if isinstance(p, ReservePlugin)))
         self._permit = self._at("permit", (p for p in self.plugins if isinstance(p, PermitPlugin)))
         self._pre_bind = self._at("preBind", (p for p in self.plugins if isinstance(p, PreBindPlugin)))
@@ -119,34 +127,31 @@ class Profile:
     def _weight(self, plugin: ScorePlugin) -> int:
         return plugin.weight if self._enablement is None else self._enablement.weights.get(plugin.name, plugin.weight)
 
-    def _measured(self, plugin: Plugin, point: str, call: Callable[Args, R]) -> Callable[Args, R]:
-        """Return ``call``, wrapped so that the observer gets its duration."""
+    def _evaluations(self, point: str, *plugins: str) -> Evaluations:
+        """Return the counter of evaluations by plugins at an extension point."""
         observer = self._observer
-        # Without an observer the call itself is returned: a wrapper would cost more than many filters take.
-        if observer is None:
-            return call
+        return observer.evaluations(plugins, point, self.name) if observer is not None else Evaluations()
 
-        def measured(*args: Args.args, **options: Args.kwargs) -> R:
-            began = observer.monotonic()
-            answer = call(*args, **options)
-            observer.ran(plugin.name, point, _outcome(answer), observer.monotonic() - began)
-            return answer
+    def _measured(
+        self, plugin: Plugin, point: str, call: Callable[Args, R], *args: Args.args, **options: Args.kwargs
+    ) -> R:
+        """Call a plugin, and report the duration to the observer."""
+        began = self._now()
+        answer = call(*args, **options)
+        self._ran(plugin, point, answer, began)
+        return answer
 
-        return measured
-
-    def _awaited(self, plugin: Plugin, point: str, call: Callable[Args, Awaitable[R]]) -> Callable[Args, Awaitable[R]]:
+    async def _awaited(self, plugin: Plugin, point: str, call: Awaitable[R]) -> R:
         """Do the same as `_measured` for a call that is awaited, of a plugin that talks to the API."""
-        observer = self._observer
-        if observer is None:
-            return call
+        began = self._now()
+        answer = await call
+        self._ran(plugin, point, answer, began)
+        return answer
 
-        async def measured(*args: Args.args, **options: Args.kwargs) -> R:
-            began = observer.monotonic()
-            answer = await call(*args, **options)
-            observer.ran(plugin.name, point, _outcome(answer), observer.monotonic() - began)
-            return answer
-
-        return measured
+    def _ran(self, plugin: Plugin, point: str, answer: object, began: float) -> None:
+        if self._observer is not None:
+            outcome = answer.code._value_ if isinstance(answer, Status) else "Success"
+            self._observer.ran(plugin.name, point, outcome, self._observer.monotonic() - began)
 
     def _now(self) -> float:
         """Return the beginning of a measurement."""
@@ -169,7 +174,7 @@ class Profile:
         for plugin in self._pre_enqueue:
             try:
                 if measured:
-                    status = self._measured(plugin, "PreEnqueue", plugin.pre_enqueue)(pod)
+                    status = self._measured(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
                 else:
                     status = plugin.pre_enqueue(pod)
             # A defect in one plugin refuses this pod. Raised, it would end the scheduling of all pods.
@@ -179,27 +184,35 @@ class Profile:
                 return status.of(plugin.name)
         return None
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | Scope:
-        """Return the nodes that can be meant at all, or the refusal that ends the cycle."""
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, snapshot: Snapshot, ignored: Container[str] = ()
+    ) -> Status | Scope:
+        """Return the nodes that can be meant at all, or the refusal that ends the cycle.
+
+        Refusals by plugins that are ``ignored`` end nothing; their filters take no part.
+        """
         if self._observer is not None:
             state.measured = self._observer.sampled("cycle")
-        state.skipped_filters = self._searching.skipped(pod)
-        asked, answer = self._pre_filtered(state, pod, snapshot)
-        if self._observer is not None:
-            self._observer.evaluated(self._pre_filter_names[:asked], "PreFilter", self.name)
+        asked, answer = self._pre_filtered(state, pod, snapshot, ignored)
+        self._pre_filtered_by[asked].times += 1
         return answer
 
-    def _pre_filtered(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> tuple[int, Status | Scope]:
+    def _pre_filtered(
+        self, state: CycleState, pod: PodInfo, snapshot: Snapshot, ignored: Container[str]
+    ) -> tuple[int, Status | Scope]:
         """Return the number of plugins that were called or skip the pod, and their common result."""
         nodes: frozenset[str] | None = None
         narrowed_by: list[str] = []
         skipped = state.skipped_filters
-        for asked, (name, plugin) in enumerate(self._named_pre_filters, start=1):
-            # Plugins that are known to skip are called as well if they are measured.
-            if name in skipped and not state.measured:
+        for asked, (name, skips, plugin) in enumerate(self._pre_filters, start=1):
+            answer: Status | Narrowed | None
+            if state.measured:
+                answer = self._measured(plugin, "PreFilter", plugin.pre_filter, state, pod, snapshot)
+            elif skips is not None and skips(pod):
+                skipped.add(name)
                 continue
-            ask = self._measured(plugin, "PreFilter", plugin.pre_filter) if state.measured else plugin.pre_filter
-            answer = ask(state, pod, snapshot)
+            else:
+                answer = plugin.pre_filter(state, pod, snapshot)
             if answer is None:
                 continue
             if isinstance(answer, Narrowed):
@@ -208,7 +221,7 @@ class Profile:
                 nodes = answer.nodes if nodes is None else nodes & answer.nodes
                 if not nodes:
                     return asked, _nothing_left(narrowed_by).of(name)
-            elif answer.code is _SKIP:
+            elif answer.code is _SKIP or name in ignored:
                 skipped.add(name)
             elif answer.rejected:
                 return asked, answer.of(name)
@@ -248,29 +261,30 @@ class Profile:
         ]
 
     def _batch(self, plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> FilterCall:
-        ask = self._measured(plugin, "Filter", plugin.filter_batch) if state.measured else plugin.filter_batch
-        batch = ask(state, pod, nodes)
+        if state.measured:
+            batch = self._measured(plugin, "Filter", plugin.filter_batch, state, pod, nodes)
+        else:
+            batch = plugin.filter_batch(state, pod, nodes)
         return FilterCall(plugin, batch.passing, batch.refused)
 
     def count_batch(self, filters: Sequence[FilterCall], nodes: int) -> None:
         """Count ``nodes`` evaluations of each of ``filters``, whose results were computed in a batch."""
-        if nodes and self._observer is not None:
-            self._observer.evaluated(tuple([call.plugin.name for call in filters]), "Filter", self.name, nodes)
+        for call in filters:
+            self._filtered_by[call.plugin.name].times += nodes
 
     def filter(self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Return the first refusal of ``node``; an error gets kube-scheduler's words."""
-        observed = self._observer
         for call in filters:
             plugin = call.plugin
-            if observed is not None:
-                observed.evaluated((plugin.name,), "Filter", self.name)
+            self._filtered_by[plugin.name].times += 1
             # Tested before the refusals: nearly every node is in the set.
             if node in call.passing:
                 continue
             status = call.refused.get(node)
-            if status is None:
-                ask = plugin.filter
-                status = (self._measured(plugin, "Filter", ask) if state.measured else ask)(state, pod, node)
+            if status is None and state.measured:
+                status = self._measured(plugin, "Filter", plugin.filter, state, pod, node)
+            elif status is None:
+                status = plugin.filter(state, pod, node)
             if status is None:
                 continue
             if status.rejected:
@@ -288,7 +302,7 @@ class Profile:
         for plugin in self._post_filter:
             if plugin.name in without:
                 continue
-            answer = await self._awaited(plugin, "PostFilter", plugin.post_filter)(state, pod, diagnosis)
+            answer = await self._awaited(plugin, "PostFilter", plugin.post_filter(state, pod, diagnosis))
             if isinstance(answer, Nomination):
                 # The first plugin that finds a node ends the search. Evicting pods for two plugins would clear two
                 # nodes.
@@ -309,8 +323,10 @@ class Profile:
         """Return the weighted total of every node."""
         asked, totals = self._scored_alone(state, pod, nodes)
         for plugin in asked:
-            ask = self._measured(plugin, "Score", plugin.score) if state.measured else plugin.score
-            scores = ask(state, pod, nodes)
+            if state.measured:
+                scores = self._measured(plugin, "Score", plugin.score, state, pod, nodes)
+            else:
+                scores = plugin.score(state, pod, nodes)
             if scores is not None:
                 weight = self._weights[plugin.name]
                 totals = (
@@ -318,8 +334,7 @@ class Profile:
                     if totals is None
                     else [total + weight * score for total, score in zip(totals, scores, strict=True)]
                 )
-        if self._observer is not None:
-            self._observer.evaluated(self._score_names, "Score", self.name, len(nodes))
+        self._scored.times += len(nodes)
         return [0] * len(nodes) if totals is None else totals
 
     def _scored_alone(
@@ -343,8 +358,10 @@ class Profile:
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Have everything that the pod needs on ``node`` held in memory."""
         for plugin in self._reserve:
-            hold = plugin.reserve
-            status = (self._measured(plugin, "Reserve", hold) if state.measured else hold)(state, pod, node)
+            if state.measured:
+                status = self._measured(plugin, "Reserve", plugin.reserve, state, pod, node)
+            else:
+                status = plugin.reserve(state, pod, node)
             if status is None:
                 continue
             if status.rejected:
@@ -357,7 +374,7 @@ class Profile:
         # In reverse order: a plugin may rely on what plugins before it have reserved.
         for plugin in reversed(self._reserve):
             try:
-                await self._awaited(plugin, "Unreserve", plugin.unreserve)(state, pod, node)
+                await self._awaited(plugin, "Unreserve", plugin.unreserve(state, pod, node))
             except DEFECTS as defect:
                 defect_status(defect, _LOG, "%s: Unreserve plugin %s broke", pod.key, plugin.name)
 
@@ -366,8 +383,7 @@ class Profile:
         waits: list[str] = []
         measured = self._observer is not None and self._observer.sampled("permit")
         for plugin in self._permit:
-            ask = plugin.permit
-            status = (self._measured(plugin, "Permit", ask) if measured else ask)(pod)
+            status = self._measured(plugin, "Permit", plugin.permit, pod) if measured else plugin.permit(pod)
             if status is None:
                 continue
             if status.code is not Code.WAIT:
@@ -385,8 +401,8 @@ class Profile:
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Write what must stand in the API before the binding."""
         for plugin in self._pre_bind:
-            write = plugin.pre_bind
-            status = await (self._awaited(plugin, "PreBind", write) if state.measured else write)(state, pod, node)
+            write = plugin.pre_bind(state, pod, node)
+            status = await (self._awaited(plugin, "PreBind", write) if state.measured else write)
             if status is None:
                 continue
             if status.rejected:
@@ -405,8 +421,8 @@ class Profile:
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Bind the pod; the first binder that does not skip decides."""
         for plugin in self._bind:
-            write = plugin.bind
-            status = await (self._awaited(plugin, "Bind", write) if state.measured else write)(state, pod, node)
+            write = plugin.bind(state, pod, node)
+            status = await (self._awaited(plugin, "Bind", write) if state.measured else write)
             if status is None:
                 return None
             if status.code is not Code.SKIP:
@@ -431,10 +447,6 @@ def _meeting(predicate: NodePredicate | None, snapshot: Snapshot, nodes: Sequenc
         predicate = predicate.there
     meeting = snapshot.nodes_that(predicate.key, predicate.holds, nodes)
     return meeting if len(meeting) == len(snapshot.nodes) or meeting.issuperset(nodes) else None
-
-
-def _outcome(answer: object) -> str:
-    return answer.code._value_ if isinstance(answer, Status) else "Success"
 
 
 def _nothing_left(plugins: Sequence[str]) -> Status:

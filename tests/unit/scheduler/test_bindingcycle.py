@@ -20,9 +20,10 @@ from cathedra.client.transport import APICall
 from cathedra.scheduler import composition, profile
 from cathedra.scheduler.configuration.enablement import OWN_PLUGINS
 from cathedra.scheduler.framework import plugin as points
-from cathedra.scheduler.framework.plugin import Plugin
-from cathedra.scheduler.podplugins import ProfilePlugins
+from cathedra.scheduler.framework.plugin import CycleState, Plugin
+from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import Snapshot
 from tests.running import run_with
 from tests.unit.passedon import PassedOn
 from tests.unit.scheduler.objects import bound_claim, claim, device_class, exactly, node, pod, slice_, volume
@@ -92,17 +93,20 @@ async def scene(world: World) -> None:
     await world.create(victim(), pod("other", resourceClaims=[{"name": "gpu", "resourceClaimName": "d"}]))
 
 
+pre_filter = profile.Profile.pre_filter
+
+
+def measured(self: profile.Profile, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | profile.Scope:
+    state.measured = True
+    return pre_filter(self, state, pod, snapshot)
+
+
 async def check_nothing_is_held(world: World) -> None:
     """All pods have their own device, and the scheduler holds nothing beyond the state of the API."""
     held = await world.quiet()
     assert {name: held[name] for name in HELD} == dict.fromkeys(HELD, 0)
     assert held["counted"] == 2
     assert len({*await world.devices("c"), *await world.devices("d")}) == 2
-
-
-class SkippingNone(ProfilePlugins):
-    def skipped(self, pod: PodInfo) -> set[str]:
-        return set()
 
 
 @pytest.mark.parametrize("defect", [ZeroDivisionError, asyncio.CancelledError])
@@ -131,8 +135,8 @@ def test_a_defect_at_any_extension_point_holds_nothing_back(
         for method_for_many in ("predicate", "filter_batch"):
             monkeypatch.setattr(kind, method_for_many, getattr(points.FilterPlugin, method_for_many))
     if method == "pre_filter":
-        # A plugin that is known to skip pods like this one is not called.
-        monkeypatch.setattr(profile, "ProfilePlugins", SkippingNone)
+        # A plugin that is known to skip pods like this one is called only if it is measured.
+        monkeypatch.setattr(profile.Profile, "pre_filter", measured)
     if method == "filter_batch":
         monkeypatch.setattr(kind, "predicate", points.FilterPlugin.predicate)
     if method == "score" and issubclass(kind, points.ScorePlugin):

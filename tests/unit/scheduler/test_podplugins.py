@@ -61,8 +61,7 @@ RESOURCES = ("cpu", "memory", "x.com/gpu", "y.com/gpu")
 def predicate_of(info: PodInfo) -> NodePredicate:
     filters = [one for one in PLUGINS if isinstance(one, FilterPlugin)]
     scores = [one for one in PLUGINS if isinstance(one, ScorePlugin)]
-    pre_filters = [one for one in PLUGINS if isinstance(one, PreFilterPlugin)]
-    plugins = ProfilePlugins(pre_filters, filters, scores, {one.name: one.weight for one in scores})
+    plugins = ProfilePlugins(filters, scores, {one.name: one.weight for one in scores})
     found = plugins.predicates(info).all
     assert found is not None
     return found

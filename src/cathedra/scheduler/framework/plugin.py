@@ -320,6 +320,12 @@ class PluginContext:
     gates: FeatureGates
 
 
+class Evaluations(msgspec.Struct, eq=False):
+    """Counter of evaluations of a pod, or of a node for it."""
+
+    times: int = 0
+
+
 class PluginObserver(Protocol):
     """Observer of plugin calls, with points and outcomes in kube-scheduler's words."""
 
@@ -330,8 +336,8 @@ class PluginObserver(Protocol):
         """Return True if the plugins are to be measured in the work that begins now: a cycle, a PreEnqueue, a
         Permit."""
 
-    def evaluated(self, plugins: tuple[str, ...], point: str, profile: str, times: int = 1) -> None:
-        """Count ``times`` evaluations by each of these plugins: of a pod, or of that number of nodes for it."""
+    def evaluations(self, plugins: tuple[str, ...], point: str, profile: str) -> Evaluations:
+        """Return a new counter of evaluations by each of these plugins."""
 
     def ran(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """Note the status and the duration of a plugin's call."""
