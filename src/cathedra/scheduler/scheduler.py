@@ -400,37 +400,32 @@ class Scheduler:
         self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt
     ) -> LongSearch | TimeSliceOver | None:
         """Try a pod for one turn. If that is not enough, park it, and return what is left to do."""
+        pod = entry.info
+        if self._is_pointless(framework, pod):
+            self._queue.done(pod.uid)
+            return None
+        # Results are called as in kube-scheduler's metrics.
+        result = "error"
         try:
-            result = await self._schedule_one(framework, entry, attempt)
+            outcome, state = await framework.search.find(entry, partial(self._state, attempt, None))
+            if isinstance(outcome, SelectedNode):
+                await framework.binding.start(entry, state, outcome.node)
+                result = "scheduled"
+            elif isinstance(outcome, UnschedulablePod):
+                framework.failures.refused(entry, outcome)
+                result = "unschedulable"
+            else:
+                framework.failures.broke(entry, outcome)
         except (LongSearch, TimeSliceOver) as rest:
             # Parked before the lock is released, so that a deletion of the pod in the meantime is seen.
             self._queue.park(entry)
             return rest
         except DEFECTS as defect:
             # One pod that hits a defect must not stop the others; it is reported and tried again like any failure.
-            framework.failures.broke(
-                entry, defect_status(defect, _LOG, "%s: the scheduling cycle broke", entry.info.key)
-            )
-            result = "error"
-        if self._metrics is not None and result:
+            framework.failures.broke(entry, defect_status(defect, _LOG, "%s: the scheduling cycle broke", pod.key))
+        if self._metrics is not None:
             self._metrics.attempted(result, framework.profile.name, self._clock.monotonic() - attempt.began)
         return None
-
-    async def _schedule_one(self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt) -> str:
-        """Try the pod; what came of it in the words of kube-scheduler's metrics, "" if it was not tried."""
-        pod = entry.info
-        if self._is_pointless(framework, pod):
-            self._queue.done(pod.uid)
-            return ""
-        outcome, state = await framework.search.find(entry, partial(self._state, attempt, None))
-        if isinstance(outcome, SelectedNode):
-            await framework.binding.start(entry, state, outcome.node)
-            return "scheduled"
-        if isinstance(outcome, UnschedulablePod):
-            framework.failures.refused(entry, outcome)
-            return "unschedulable"
-        framework.failures.broke(entry, outcome)
-        return "error"
 
     async def _attempt_group(
         self, framework: _Framework, popped: QueuedPodInfo, conditions: PodGroupConditions

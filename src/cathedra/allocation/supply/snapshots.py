@@ -71,7 +71,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 D = TypeVar("D")
 
-_PARTS: Final = 256
+_PARTS: Final = 64
 _MASK: Final = _PARTS - 1
 _NOTHING: Final[dict[Any, Any]] = {}
 
@@ -109,8 +109,8 @@ class FrozenMap(Mapping[K, V]):
 class SharedMap(Generic[K, V]):
     """Mutable mapping with cheap snapshots.
 
-    Reading and writing cost what a dict's do, except the first write into a part after a snapshot: that copies a 256th
-    of all entries. A snapshot costs 256 references.
+    Reading and writing cost what a dict's do, except the first write into a part after a snapshot: that copies a 64th
+    of all entries. A snapshot costs 64 references.
     """
 
     __slots__ = ("_own", "_parts")

@@ -36,19 +36,17 @@ class Attempt:
         self.data: dict[str, Any] = {}
         """State that plugins keep from slice to slice, by plugin name."""
 
-    def interrupted(self, seconds: float) -> Interruption:
-        """Return the interruption of the time slice, for a plugin whose searches may take ``seconds`` in all.
+    def interrupted(self, seconds: float) -> Callable[[], bool]:
+        """Return the interruption of a plugin's searches, which may take ``seconds`` in all.
 
-        As long as there is time, the interruption raises `cathedra.deadline.TimeSliceOver` at the end of the slice.
-        When the time is up, searches that have not been made yet share one last slice, at whose end it returns True.
+        As long as there is time, it is `check`. When the time is up, searches that have not been made yet share one
+        last slice, at whose end it returns True.
         """
-        if self.used >= seconds:
-            if self._last is None:
-                self._last = Interruption(SLICE_SECONDS, monotonic=self._monotonic)
-            return self._last
-        if self._slice is None:
-            self._slice = TimeSlice(monotonic=self._monotonic)
-        return self._slice
+        if self.used < seconds:
+            return self.check
+        if self._last is None:
+            self._last = Interruption(SLICE_SECONDS, monotonic=self._monotonic)
+        return self._last
 
     def memo(self, plugin: str) -> Memo[Any, Any]:
         """Return the memo of a plugin for this attempt."""
