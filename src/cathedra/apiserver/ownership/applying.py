@@ -23,7 +23,7 @@ from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import KubeStruct, from_dict, json_names, replace, scalars_of, to_dict
 from cathedra.apiserver.ownership.documents import View, added, changes, doubtful_fields, is_plain
-from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, Changes, FieldSet, tracked_part
+from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, Changes, FieldSet, FieldSets, tracked_part
 from cathedra.apiserver.ownership.managers import (
     APPLY,
     BEFORE_FIRST_APPLY,
@@ -225,13 +225,14 @@ def _applied_by_pattern(call: Call, live: Any, content: dict[str, Any], now: flo
         if any(key in view.parts() and not view.is_plain(key) for key in found.doubtful):
             return None
     try:
-        merged = found.pattern.merged(in_version(call.version, live), content)
+        touched: FieldSets = {}
+        merged = found.pattern.merged(in_version(call.version, live), content, (), touched)
         if merged is None:
             return None
-        new = merged[0] if type(live) is call.version.type else call.version.to_hub(merged[0])
+        new = merged if type(live) is call.version.type else call.version.to_hub(merged)
         elsewhere = partial(changes_elsewhere, call, live, new, None)
         write = ManagedWrite(manager, now, ignored, elsewhere, call.force)
-        return with_entries(new, after_apply(held, write, found.fields, (merged[1], NOTHING)))
+        return with_entries(new, after_apply(held, write, found.fields, (FieldSet.at_paths(touched), NOTHING)))
     except (msgspec.ValidationError, ValueError):
         return None
 
@@ -314,11 +315,11 @@ class StructPattern:
         reset = {element for element, found in ignored.children.items() if found.member}
         return [key for key in doubtful_fields(self.shape) if key not in self._parts and f"f:{key}" not in reset]
 
-    def merged(self, live: S, configuration: Mapping[str, Any]) -> tuple[S, FieldSet] | None:
-        """Merge a configuration of this pattern; return the object and the fields that it changed.
+    def merged(self, live: S, configuration: Mapping[str, Any], path: tuple[str, ...], touched: FieldSets) -> S | None:
+        """Merge a configuration of this pattern; return the object, and add the fields that it changed to ``touched``.
 
-        What is left alone stays the same object. None if a part that is left alone is not `is_plain`: the general way
-        would encode it otherwise.
+        ``path`` is that of the struct. What is left alone stays the same object. None if a part that is left alone is
+        not `is_plain`: the general way would encode it otherwise.
 
         Raises:
             msgspec.ValidationError, ValueError: a value cannot be decoded.
@@ -326,48 +327,41 @@ class StructPattern:
         if self._read_live is not None and self._read_texts is not None:
             held = self._read_live(live)
             if held == self._read_texts(configuration) and all(held):
-                return live, NOTHING
+                return live
         new_objects: dict[str, Any] = {}
         to_decode: dict[str, Any] = {}
-        merged: dict[str, Any] = {}
-        touched: dict[str, FieldSet] = {}
         values = msgspec.structs.astuple(live)
         for key, item in configuration.items():
             attribute, index, field, part, struct = self._parts[key]
-            held = values[index]
-            found = NOTHING
+            held, at = values[index], (*path, field.element)
             if struct is not None and type(held) is struct.shape.type:
-                made = struct.merged(held, item) if struct._leaves_plain(held) else None
+                made = struct.merged(held, item, at, touched) if struct._leaves_plain(held) else None
                 if made is None:
                     return None
-                new_objects[attribute], found = made
+                if made is not held:
+                    new_objects[attribute] = made
             elif held is field.default or (not held and field.omits(held)):
                 to_decode[key] = item
-                found = part.added
+                touched[at] = part.added
             elif part is _TEXT and type(held) is str:
                 if held != item:
-                    found = ONE_FIELD
                     to_decode[key] = item
+                    touched[at] = ONE_FIELD
             else:
                 shape, was = self.shape.fields[key], to_dict(held)
                 now = item if part is _TEXT else merge(was, item, shape)
                 found = changes(was, now, shape)[0]  # merging removes nothing
                 if found is not NOTHING:
-                    merged[key] = now
+                    to_decode |= go_values(without_nulls({key: now}, self.shape))
+                    touched[at] = found
                 elif not is_plain(was, shape):
                     return None
-            if found is not NOTHING:
-                touched[field.element] = found
-        if not touched:
-            return live, NOTHING
-        if merged:
-            to_decode |= go_values(without_nulls(merged, self.shape))
         if to_decode:
             decoded = from_dict(type(live), to_decode)
             for key in to_decode:
                 attribute = self._parts[key][0]
                 new_objects[attribute] = getattr(decoded, attribute)
-        return replace(live, **new_objects), FieldSet.of(touched, member=False)
+        return replace(live, **new_objects) if new_objects else live
 
     def _leaves_plain(self, live: KubeStruct) -> bool:
         """Return True if everything that the configuration leaves alone is `is_plain`."""

@@ -32,10 +32,14 @@ __all__ = [
     "UNTRACKED",
     "Changes",
     "FieldSet",
+    "FieldSets",
     "FilledTemplate",
     "InvalidElement",
     "changes_of",
     "fields_at",
+    "keep_set",
+    "known_set",
+    "number_of",
     "tracked_part",
 ]
 
@@ -94,37 +98,29 @@ class FieldSet:
         if len(children) == 1:
             for element, below in children.items():
                 return FieldSet.of_field(element, below, member)
-        key = (member, *children, *map(_number, children.values()))
-        try:
-            found = _SHARED[key]
-        except KeyError:
-            shared = FieldSet._shared(children, member)
-            if shared is None:
-                return FieldSet(member, children)
-            found = _SHARED.keep(key, shared, shared.weight)
-        if found.placeholder and (element := children[found.placeholder[0]].element):
-            return FilledTemplate(found, element)
-        return found
+        key = (member, *children, *map(number_of, children.values()))
+        return known_set(key, children.values()) or keep_set(key, FieldSet._of(children, member))
 
     @staticmethod
     def of_field(element: str, below: FieldSet, member: bool) -> FieldSet:
         """Return `of` for one part."""
         # The same key as in `of`, without the steps for any number of parts. They take three times as long.
         key = (member, element, below.number)
-        try:
-            found = _SHARED[key]
-        except KeyError:
-            shared = FieldSet._shared({element: below}, member)
-            if shared is None:
-                return FieldSet(member, {element: below})
-            found = _SHARED.keep(key, shared, shared.weight)
-        return FilledTemplate(found, below.element) if found.placeholder and below.element else found
+        return known_set(key, (below,)) or keep_set(key, FieldSet._of({element: below}, member))
 
     @staticmethod
     def of_one(element: str, below: FieldSet) -> FieldSet:
         """Return the set of a list with one element, whose key is a uid."""
         template = FieldSet.of_field(PLACEHOLDER, below, True)
         return FilledTemplate(template, element) if template.placeholder else FieldSet(True, {element: below})
+
+    @staticmethod
+    def at_paths(sets: FieldSets) -> FieldSet:
+        """Return the union of sets, each below its path; no path begins with another. It is shared as those of `of`."""
+        if not sets:
+            return NOTHING
+        key = (*sets, *map(number_of, sets.values()))
+        return known_set(key, sets.values()) or keep_set(key, _nested(sets))
 
     def numbered(self) -> FieldSet:
         """Return the shared set with the same paths, or the set itself if it cannot be shared."""
@@ -133,24 +129,26 @@ class FieldSet:
         return FieldSet.of({key: child.numbered() for key, child in self.children.items()}, member=self.member)
 
     @staticmethod
-    def _shared(children: dict[str, FieldSet], member: bool) -> FieldSet | None:
-        """Return a new set with a number, or a template; None if the parts cannot be shared."""
+    def _of(children: dict[str, FieldSet], member: bool) -> FieldSet:
+        """Build `of`."""
         placeholder: tuple[str, ...] = ()
+        filled = ""
         templates = {}
         for element, child in children.items():
             inner = (element, *child.placeholder) if element == PLACEHOLDER or child.placeholder else ()
             if not child.number or element.startswith(_UID) or (inner and placeholder) or inner.count(PLACEHOLDER) > 1:
-                return None
+                return FieldSet(member, children)
             placeholder = placeholder or inner
+            filled = filled or child.element
             templates[element] = child.template
         weight = sum(map(len, children)) + sum([child.weight for child in templates.values()])
         if weight > LARGEST_SHARED or (PLACEHOLDER in children and len(children) > 1):
-            return None
+            return FieldSet(member, children)
         made = FieldSet(member, templates)
         made.number = next(_NUMBERS)
         made.weight = weight
         made.placeholder = placeholder
-        return made
+        return FilledTemplate(made, filled) if filled else made
 
     @property
     def template(self) -> FieldSet:
@@ -188,6 +186,8 @@ class FieldSet:
     @staticmethod
     def from_own_json(raw: RawJSON) -> FieldSet | None:
         """Decode ``fieldsV1``; None if it cannot be decoded or would be encoded otherwise."""
+        if type(raw) is _FilledJSON:
+            return raw.fields
         found = _READ.get(raw.data)
         if found is None or found._raw is not raw:
             try:
@@ -341,10 +341,42 @@ class FieldSet:
         return f"FieldSet({self.to_json()})"
 
 
+def known_set(key: tuple[object, ...], parts: Iterable[FieldSet]) -> FieldSet | None:
+    """Return the shared set with a key, which has the numbers of its parts; None if it is not known."""
+    found = _SHARED.get(key)
+    if found is not None and found.placeholder:
+        for part in parts:
+            if part.element:
+                return FilledTemplate(found, part.element)
+    return found
+
+
+def keep_set(key: tuple[object, ...], made: FieldSet) -> FieldSet:
+    """Keep a set for `known_set` if it is shared, and return it."""
+    if made.number:
+        template = made.template
+        _SHARED.keep(key, template, template.weight)
+    return made
+
+
+FieldSets = dict[tuple[str, ...], FieldSet]
+"""Sets by the paths below which they are."""
+
+
+def _nested(sets: FieldSets) -> FieldSet:
+    """Build `FieldSet.at_paths`."""
+    if () in sets:
+        return sets[()]
+    below: dict[str, FieldSets] = {}
+    for (element, *rest), found in sets.items():
+        below.setdefault(element, {})[tuple(rest)] = found
+    return FieldSet.of({element: _nested(inner) for element, inner in below.items()}, member=False)
+
+
 PLACEHOLDER: Final = "k:"
 """The element of a template that stands for one with a uid. No path element is written so."""
 _UID: Final = 'k:{"uid":'
-_number: Final = attrgetter("number")
+number_of: Final = attrgetter("number")
 _encoded: Final = msgspec.json.encode
 
 
@@ -370,6 +402,15 @@ class FilledTemplate(FieldSet):
     def template(self) -> FieldSet:
         return self._template
 
+    @property
+    def raw(self) -> RawJSON:
+        """The set as ``fieldsV1``. It refers to the set, so the set does not refer to it."""
+        return self._raw or _FilledJSON(self, self._json or self._encode())
+
+    def expect_reading(self) -> RawJSON:
+        """Return `raw`."""
+        return self.raw
+
     def __getattr__(self, name: str) -> Any:
         if name == "member" or name == "is_tracked":
             return getattr(self._template, name)
@@ -392,6 +433,22 @@ class FilledTemplate(FieldSet):
             template._around = before, after
         encoded = self._json = b"%b%b:%b" % (before, _encoded(self.element), after)
         return encoded
+
+
+class _FilledJSON(RawJSON):
+    """The JSON of a filled template, with its set: each object has its own, so a cache would hardly find it."""
+
+    __slots__ = ("fields",)
+
+    fields: FieldSet
+
+    def __init__(self, fields: FieldSet, data: bytes) -> None:
+        object.__setattr__(self, "data", data)
+        object.__setattr__(self, "written", msgspec.Raw(data))
+        object.__setattr__(self, "fields", fields)
+
+    def compact(self) -> bytes:
+        return self.data
 
 
 @cached_texts(4096)

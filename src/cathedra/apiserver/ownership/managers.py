@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -24,6 +24,7 @@ from cathedra.apiserver.ownership.fieldset import (
     FieldSet,
     FilledTemplate,
     InvalidElement,
+    number_of,
     tracked_part,
 )
 from cathedra.apiserver.ownership.typed import shown_element
@@ -197,20 +198,13 @@ def _new_entry(manager: Manager, fields: FieldSet, time: Time | None) -> Managed
 
 def _in_order(entries: list[ManagedFieldsEntry]) -> Entries:
     """Return entries as ``managedFields``: Apply first, then by time, then by name."""
-    if len(entries) < 2:
-        return tuple(entries)
-    previous: tuple[object, ...] = ()
-    for entry in entries:
-        order = _order(entry)
-        if order < previous:  # nearly always they are in order
-            return tuple(sorted(entries, key=_order))
-        previous = order
-    return tuple(entries)
+    try:
+        return tuple(sorted(entries, key=_order))
+    except AttributeError:  # clients may send an entry without a time
+        return tuple(sorted(entries, key=lambda entry: (entry.operation, _micros(entry), _identity(entry))))
 
 
-def _order(entry: ManagedFieldsEntry) -> tuple[object, ...]:
-    time = entry.time  # clients may send an entry without one
-    return entry.operation, time.micros if time else 0, entry.manager, entry.api_version, entry.subresource
+_order: Final = attrgetter("operation", "time", "manager", "api_version", "subresource")
 
 
 def _micros(entry: ManagedFieldsEntry) -> int:
@@ -231,14 +225,9 @@ def after_update(held: Sequence[Held], write: ManagedWrite, changes: Changes) ->
     Each entry loses what the write touched or removed, and the writer's own gains what it touched. An entry that loses
     nothing stays the same object.
     """
-    manager = write.manager
-    own = WRITER
-    for position, (entry, _) in enumerate(held):
-        if entry.api_version != manager.api_version:
-            return _after_update_across_versions(held, write, changes)
-        if entry.manager == manager.name and _manager_of_entry(entry) == manager:
-            own = position
-    after = _after_update_in_version(held, own, write, changes)
+    after = _after_update_in_version(held, write, changes)
+    if after is None:
+        return _after_update_across_versions(held, write, changes)
     return _in_order(after if len(after) <= UPDATE_LIMIT else _capped(after))
 
 
@@ -252,8 +241,7 @@ def _after_update_across_versions(held: Sequence[Held], write: ManagedWrite, cha
             same.append((entry, fields))
         elif (there := seen(entry.api_version)) is not None and (rest := _remaining(entry, fields, there)):
             after.append(rest)
-    own = next((place for place, (entry, _) in enumerate(same) if _manager_of_entry(entry) == write.manager), WRITER)
-    return _in_order(_capped(after + _after_update_in_version(same, own, write, changes)))
+    return _in_order(_capped(after + (_after_update_in_version(same, write, changes) or [])))
 
 
 def _by_version(write: ManagedWrite, visible: Changes) -> Callable[[str], Changes | None]:
@@ -282,23 +270,30 @@ def _remaining(entry: ManagedFieldsEntry, fields: FieldSet, changes: Changes) ->
 
 
 def _after_update_in_version(
-    held: Sequence[Held], own: int, write: ManagedWrite, changes: Changes
-) -> list[ManagedFieldsEntry]:
-    sets = (*changes, *map(_fields_of, held))
+    held: Sequence[Held], write: ManagedWrite, changes: Changes
+) -> list[ManagedFieldsEntry] | None:
+    """`after_update`, in no order; None if some managers wrote in other versions."""
+    manager, own = write.manager, WRITER
+    sets = [*changes]
+    for position, (entry, fields) in enumerate(held):
+        if entry.api_version != manager.api_version:
+            return None
+        sets.append(fields)
+        if entry.manager == manager.name and _manager_of_entry(entry) == manager:
+            own = position
     after: list[ManagedFieldsEntry] = []
-    for position, fields, source in _moved(sets, own, write.ignored):
-        if fields is None:
+    for position, moved, source in _moved(sets, own, write.ignored):
+        if moved is None:
             after.append(held[position][0])
             continue
-        owned = fields if source is None else FilledTemplate(fields, sets[source].element)
+        owned = moved if source is None else FilledTemplate(moved, sets[source].element)
         if position == WRITER:
-            after.append(_new_entry(write.manager, owned, Time(write.now)))
+            after.append(_new_entry(manager, owned, Time(write.now)))
         else:
             after.append(replace(held[position][0], fields_v1=owned.expect_reading()))
     return after
 
 
-_fields_of: Final = itemgetter(1)
 WRITER: Final = -1
 """Position of the entry of the manager that writes, which may not exist yet."""
 
@@ -307,7 +302,7 @@ _Move = tuple[int, FieldSet | None, int | None]
 whose element fills it."""
 
 
-def _moved(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> Sequence[_Move]:
+def _moved(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> Sequence[_Move]:
     """Return the moves of a write; ``sets`` are its touched fields, its removed fields, and the fields of each
     entry."""
     outcome = _outcome(sets, own, ignored)
@@ -329,20 +324,16 @@ class _Outcome(NamedTuple):
     common, as the templates do."""
 
 
-def _numbers(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> tuple[int, ...] | None:
-    key = (own, ignored.number, *map(_number, sets))
-    return None if 0 in key[1:] else key
-
-
-_number: Final = attrgetter("number")
+def _numbers(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> tuple[int, ...]:
+    return own, number_of(ignored), *map(number_of, sets)
 
 
 # The sets of most writes have numbers, and there are few combinations: a kubelet, a scheduler and a controller each
 # write the same fields of pod after pod. Without the memo ownership takes as long as the rest of a write.
-@remembered("apiserver.ownership.managers.outcome", size=1024, key=_numbers)
-def _outcome(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> _Outcome | None:
+@remembered("apiserver.ownership.managers.outcome", size=1024, key=_numbers, keep=bool)
+def _outcome(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> _Outcome | None:
     """Work out the moves on templates; None if a set has no number, or the result would have none."""
-    if _numbers(sets, own, ignored) is None:
+    if not (ignored.number and all(map(number_of, sets))):
         return None
     sources: dict[tuple[str, ...], int] = {}
     equal_elements = []
@@ -351,7 +342,7 @@ def _outcome(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> _Outcom
         if first != source:
             equal_elements.append((first, source))
     moves: list[_Move] = []
-    for position, fields in _moves(tuple([one.template for one in sets]), own, ignored):
+    for position, fields in _moves([one.template for one in sets], own, ignored):
         shared = None if fields is None else fields.numbered()
         if shared is not None and not shared.number:
             return None
@@ -359,7 +350,7 @@ def _outcome(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> _Outcom
     return _Outcome(moves, equal_elements)
 
 
-def _moves(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> list[tuple[int, FieldSet | None]]:
+def _moves(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> list[tuple[int, FieldSet | None]]:
     touched, removed, *held = sets
     if ignored.children:
         touched, removed = touched.without_subtrees(ignored), removed.without_subtrees(ignored)

@@ -11,9 +11,9 @@ configurations are the exception, in Kubernetes as here: they are documents, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache, cached_property, partial
-from itertools import chain, compress, count
+from itertools import compress
 from operator import attrgetter, is_not, itemgetter, ne
 from typing import Any, Final
 
@@ -32,7 +32,11 @@ from cathedra.apiserver.ownership.fieldset import (
     UNTRACKED,
     Changes,
     FieldSet,
+    FieldSets,
     changes_of,
+    keep_set,
+    known_set,
+    number_of,
 )
 from cathedra.apiserver.ownership.typed import MISSING, element_of, element_of_text, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import STRING, ListShape, MapShape, Shape, StructShape, struct_shape
@@ -47,8 +51,6 @@ _UID_KEYS: Final = ("uid",)
 """The key of lists whose elements are other objects: each object has other elements."""
 _FEW: Final = 8
 """Texts of a list, or keys of a map, up to which their path elements are remembered."""
-_FEW_KEYS: Final = 16
-"""Keys of all maps of an object up to which the fields of an object with no other parts are remembered."""
 
 
 class Field:
@@ -100,8 +102,8 @@ def fields_of(shape: StructShape) -> tuple[Field, ...]:
 
 Added = Callable[[Any], FieldSet]
 """Value → the fields at and below it, if it was not there before, or is no longer there."""
-Owned = Callable[[Any], FieldSet | None]
-"""Value of a field → its paths at and below that field; None if it has none."""
+Owned = Callable[[Any], FieldSet]
+"""Value of a field → its paths at and below that field; `NOTHING` if it has none."""
 
 
 class PresentFields(msgspec.Struct, frozen=True, eq=False):
@@ -109,17 +111,23 @@ class PresentFields(msgspec.Struct, frozen=True, eq=False):
 
     certain: dict[str, FieldSet]
     """Fields that are one path whatever their value is, by path element."""
-    parts: tuple[tuple[int, str, Owned], ...]
-    """The others, with their positions and path elements."""
+    parts: tuple[tuple[int, Owned], ...]
+    """The positions of the others."""
+    elements: tuple[str, ...]
+    """Their path elements."""
     whole: FieldSet
     """The certain fields as a set."""
-    flat: tuple[int, ...] | None
-    """Positions of ``parts`` except metadata, if all of them are maps of scalars."""
     read_absent: Callable[[tuple[Any, ...]], Any]
     absent: Any
     read_present: Callable[[tuple[Any, ...]], Iterable[Any]]
     """A struct has these fields if ``read_absent`` returns ``absent`` for its values, and ``read_present`` returns no
     empty one. This shows it in most cases, and with fewer steps than the mask."""
+
+    def children(self, below: Iterable[FieldSet]) -> dict[str, FieldSet]:
+        """Return the fields by path element; ``below`` are the fields of the parts."""
+        return self.certain | {
+            element: found for element, found in zip(self.elements, below, strict=True) if found is not NOTHING
+        }
 
 
 class PresentByMask(dict[tuple[bool, ...], PresentFields]):
@@ -148,36 +156,24 @@ class PresentByMask(dict[tuple[bool, ...], PresentFields]):
         found = self._last = self[tuple(map(ne, values, self._absent))]
         return found
 
-    def children(self, values: tuple[Any, ...], present: PresentFields) -> dict[str, FieldSet]:
-        """Return the fields of a struct with these values, of which those are `present`."""
-        children = present.certain.copy()
-        for index, element, owned in present.parts:
-            below = owned(values[index])
-            if below is not None:
-                children[element] = below
-        return children
-
-    def below(self, value: KubeStruct) -> FieldSet | None:
-        """Return the fields of a struct; None if it has none."""
-        values = astuple(value)
-        children = self.children(values, self.of(values))
-        return FieldSet.of(children, member=False) if children else None
-
     def added(self, value: Any) -> FieldSet:
         """Return a struct and its fields."""
         if not isinstance(value, KubeStruct):
             return ONE_FIELD  # an explicit null
         values = astuple(value)
         present = self.of(values)
-        return FieldSet.of(self.children(values, present), member=True) if present.parts else present.whole
+        if not present.parts:
+            return present.whole
+        below = [owned(values[index]) for index, owned in present.parts]
+        key = (present, *map(number_of, below))
+        return known_set(key, below) or keep_set(key, FieldSet.of(present.children(below), member=True))
 
     def __missing__(self, mask: tuple[bool, ...]) -> PresentFields:
         fields = [(index, field) for index, field in enumerate(self._fields) if field is not None and mask[index]]
         owned = [(index, field, self._owned(field)) for index, field in fields]
         certain = {field.element: ONE_FIELD for _, field, below in owned if below is None}
-        parts = tuple([(index, field.element, below) for index, field, below in owned if below is not None])
-        others = [(index, field.is_flat) for index, field, below in owned if below and field.element != METADATA]
-        flat = tuple([index for index, _ in others]) if all(is_flat for _, is_flat in others) else None
+        parts = tuple([(index, below) for index, _, below in owned if below is not None])
+        elements = tuple([field.element for _, field, below in owned if below is not None])
         others_at = [index for index, field in enumerate(self._fields) if field is not None and not mask[index]]
         certain_at = [index for index, _ in fields if self._absent[index] is not MISSING]
         absent = _values_at(others_at)(self._absent)
@@ -185,7 +181,7 @@ class PresentByMask(dict[tuple[bool, ...], PresentFields]):
             absent = MISSING  # a value that is not empty may be the absent one, so the mask has to decide
         whole = FieldSet.of(certain, member=True)
         read_absent, read_present = _values_at(others_at), _values_at(certain_at)
-        found = PresentFields(certain, parts, whole, flat, read_absent, absent, read_present)
+        found = PresentFields(certain, parts, elements, whole, read_absent, absent, read_present)
         # A client chooses which fields it sends, so the number of masks is bounded.
         if len(self) < _MOST_MASKS:
             self[mask] = found
@@ -212,7 +208,7 @@ def _present_in(shape: StructShape) -> PresentByMask:
 
 def _owned_of(field: Field) -> Owned | None:
     if field.may_omit:
-        return lambda value: None if field.omits(value) else field.added(value)
+        return lambda value: NOTHING if field.omits(value) else field.added(value)
     return None if field.is_leaf else field.added
 
 
@@ -225,37 +221,39 @@ def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Chan
     Raises:
         TypedError: an element of a keyed list has no key.
     """
-    touched: dict[str, FieldSet] = {}
-    removed: dict[str, FieldSet] = {}
-    befores, afters = astuple(old), astuple(new)
-    fields = fields_of(shape)
-    # Identity first: a write shares all parts but one or two with the state before it.
-    for index in compress(count(), map(is_not, befores, afters)):
-        _note_changes(fields[index], befores[index], afters[index], touched, removed)
-    return changes_of(touched, removed)
+    touched: FieldSets = {}
+    removed: FieldSets = {}
+    _note_changes((), fields_of(shape), astuple(old), astuple(new), touched, removed)
+    return FieldSet.at_paths(touched), FieldSet.at_paths(removed)
 
 
 def _note_changes(
-    field: Field, before: Any, after: Any, touched: dict[str, FieldSet], removed: dict[str, FieldSet]
+    path: tuple[str, ...],
+    fields: Sequence[Field],
+    befores: tuple[Any, ...],
+    afters: tuple[Any, ...],
+    touched: FieldSets,
+    removed: FieldSets,
 ) -> None:
-    """Add what changed at and below a field whose values are different objects."""
-    if field.of_parts is type(before) is type(after):
-        was_set, was_removed = struct_changes(before, after, field.shape)  # type: ignore[arg-type]  # `of_parts`
-    elif field.is_flat and not before and not after:
-        return
-    elif after is field.default or (not after and field.omits(after)):
-        if before or not field.omits(before):
-            removed[field.element] = field.added(before)
-        return
-    elif before is field.default or (not before and field.omits(before)):
-        touched[field.element] = field.added(after)
-        return
-    else:
-        was_set, was_removed = _changed_parts(before, after, field)
-    if was_set is not NOTHING:
-        touched[field.element] = was_set
-    if was_removed is not NOTHING:
-        removed[field.element] = was_removed
+    """Add what changed in the fields below a path, from their values before and after."""
+    # Identity first: a write shares all parts but one or two with the state before it.
+    for field, before, after in compress(zip(fields, befores, afters, strict=True), map(is_not, befores, afters)):
+        at = *path, field.element
+        if field.of_parts is type(before) is type(after):
+            _note_changes(at, fields_of(field.shape), astuple(before), astuple(after), touched, removed)  # type: ignore[arg-type]  # `of_parts`
+        elif field.is_flat and not before and not after:
+            continue
+        elif after is field.default or (not after and field.omits(after)):
+            if before or not field.omits(before):
+                removed[at] = field.added(before)
+        elif before is field.default or (not before and field.omits(before)):
+            touched[at] = field.added(after)
+        else:
+            was_set, was_removed = _changed_parts(before, after, field)
+            if was_set is not NOTHING:
+                touched[at] = was_set
+            if was_removed is not NOTHING:
+                removed[at] = was_removed
 
 
 def _changed_parts(before: Any, after: Any, field: Field) -> Changes:
@@ -345,9 +343,8 @@ def _added_items(shape: ListShape, items: tuple[Any, ...] | None) -> FieldSet:
 def _added_by_uid(
     shape: ListShape, uid_of: Callable[[Any], str], added: Added, items: tuple[Any, ...] | None
 ) -> FieldSet:
-    if items and len(items) == 1 and uid_of(items[0]):
-        only = items[0]
-        return FieldSet.of_one(element_of_text("uid", uid_of(only)), added(only))
+    if items and len(items) == 1 and (uid := uid_of(items[0])):
+        return FieldSet.of_one(element_of_text("uid", uid), added(items[0]))
     return _added_items(shape, items)
 
 
@@ -453,47 +450,22 @@ def created_fields(new: KubeStruct, ignored: FieldSet) -> FieldSet:
         TypedError: an element of a keyed list has no key.
     """
     kind, values = _created(type(new), tuple(ignored.children)), astuple(new)
-    present = kind.present.of(values)
-    fields = _fields_of_maps(kind, present, values) if present.flat is not None else None
-    if fields is None:
-        children = kind.present.children(values, present)
-        fields = FieldSet.of(children, member=False) if children else NOTHING
-    if fields is not NOTHING:
-        fields.is_tracked = True
-    return fields
-
-
-def _fields_of_maps(kind: _Created, present: PresentFields, values: tuple[Any, ...]) -> FieldSet | None:
-    """Return the fields of an object with only metadata and maps of scalars; None if its metadata has other parts."""
-    assert present.flat is not None
     metadata = astuple(values[kind.metadata])
-    inner = kind.in_metadata.of(metadata)
-    if inner.flat is None:
-        return None
-    maps = chain(map(metadata.__getitem__, inner.flat), map(values.__getitem__, present.flat))
-    keys = tuple(map(tuple, maps))
-    few = sum(map(len, keys)) <= _FEW_KEYS and sum(map(len, chain.from_iterable(keys))) <= LONGEST_KEY
-    return (_remembered_with_maps if few else _with_maps)(present, inner, keys)
+    present, inner = kind.present.of(values), kind.in_metadata.of(metadata)
+    below = [owned(values[index]) for index, owned in present.parts]
+    below += [owned(metadata[index]) for index, owned in inner.parts]
+    key = (present, inner, *map(number_of, below))
+    return known_set(key, below) or keep_set(key, _fields_created(present, inner, below))
 
 
-def _with_maps(present: PresentFields, inner: PresentFields, keys: tuple[tuple[str, ...], ...]) -> FieldSet:
-    """Return the fields of objects with these fields, with these fields in metadata, and these keys in their maps."""
-    count = len(inner.parts)
-    below = _with_keys(inner, keys[:count])
-    children = _with_keys(present, keys[count:])
-    if below:
-        children[METADATA] = FieldSet.of(below, member=False)
+def _fields_created(present: PresentFields, inner: PresentFields, below: Sequence[FieldSet]) -> FieldSet:
+    """Return the fields of a new object, by those that are present in it and in its metadata; ``below`` are the fields
+    of the parts of both."""
+    count = len(present.parts)
+    children = present.children(below[:count])
+    if in_metadata := inner.children(below[count:]):
+        children[METADATA] = FieldSet.of(in_metadata, member=False)
     return FieldSet.of(children, member=False) if children else NOTHING
-
-
-_remembered_with_maps: Final = remembered("apiserver.ownership.structs.with_maps", size=512)(_with_maps)
-
-
-def _with_keys(present: PresentFields, keys: tuple[tuple[str, ...], ...]) -> dict[str, FieldSet]:
-    maps = [element for _, element, _ in present.parts if element != METADATA]
-    return present.certain | {
-        element: _keys(names, member=True) for element, names in zip(maps, keys, strict=True) if names
-    }
 
 
 class _Created(msgspec.Struct, frozen=True):
@@ -516,13 +488,12 @@ def _created(kind: type[KubeStruct], ignored: tuple[str, ...]) -> _Created:
 
     def owned(field: Field) -> Owned | None:
         value = without[field]
-        if field.element == METADATA:
-            return metadata.below
         if not field.is_leaf:
             return _owned_part(field, value)
         return None if _is_certain(field, value) else partial(_leaf_beside, field, value, encode(value))
 
-    tracked = [None if field.element in {"f:kind", "f:apiVersion", *ignored} else field for field in fields]
+    untracked = {"f:kind", "f:apiVersion", METADATA, *ignored}
+    tracked = [None if field.element in untracked else field for field in fields]
     absent = [
         value if field.is_leaf and (value is None or _is_certain(field, value)) else field.absent
         for field, value in without.items()
@@ -535,19 +506,18 @@ def _is_certain(field: Field, without: Any) -> bool:
     return type(without) in _SCALARS or field.absent is not MISSING
 
 
-def _leaf_beside(field: Field, without: Any, body: bytes, leaf: Any) -> FieldSet | None:
+def _leaf_beside(field: Field, without: Any, body: bytes, leaf: Any) -> FieldSet:
     """Return what the creator owns of a leaf that is written without any value, too; ``body`` is its JSON then."""
     if not leaf and field.omits(leaf):
-        return None
+        return NOTHING
     differs = encode(leaf) != body if body in _EMPTY_JSON else not _is_same(without, leaf, field.shape)
-    return ONE_FIELD if differs else None
+    return ONE_FIELD if differs else NOTHING
 
 
 _EMPTY_JSON: Final = frozenset({b"null", b"{}"})
 """Values with only one spelling."""
 
 
-@cache
 def _present_in_metadata(shape: Shape) -> PresentByMask:
     assert type(shape) is StructShape
     untracked = UNTRACKED.children[METADATA].children
@@ -572,10 +542,10 @@ def _owned_part(field: Field, without: Any) -> Owned:
     return partial(_part_of_shared if field.element == _SPEC else _part_by_json, field, without)
 
 
-def _new_part(field: Field, before: Any, after: Any) -> FieldSet | None:
-    touched: dict[str, FieldSet] = {}
-    _note_changes(field, before, after, touched, {})
-    return touched.get(field.element)
+def _new_part(field: Field, before: Any, after: Any) -> FieldSet:
+    touched: FieldSets = {}
+    _note_changes((), (field,), (before,), (after,), touched, {})
+    return FieldSet.at_paths(touched).children.get(field.element, NOTHING)
 
 
 def _json_key(field: Field, before: Any, after: Any) -> tuple[Field, bytes] | None:

@@ -19,7 +19,7 @@ from cathedra.api.struct import encode, from_dict, replace, to_dict
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.ownership.applying import NotApplicable, Patterns, applied, apply_configuration
 from cathedra.apiserver.ownership.documents import changes, doubtful_fields
-from cathedra.apiserver.ownership.fieldset import fields_at, tracked_part
+from cathedra.apiserver.ownership.fieldset import FieldSet, FieldSets, fields_at, tracked_part
 from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.ownership.typed import check, field_set, field_shape, is_leaf, merge
 from cathedra.apiserver.patches.schema import Leaf, ListShape, Shape, StructShape, struct_shape, without_nulls
@@ -229,13 +229,14 @@ def test_a_pattern_holds_for_every_configuration_that_has_it(
         pod = from_dict(Pod, go_values(without_nulls(live, SHAPE)))
         before = to_dict(pod)
         wanted = merge(before, configuration, SHAPE)
-        made = pattern.merged(pod, configuration)
+        touched: FieldSets = {}
+        made = pattern.merged(pod, configuration, (), touched)
         read = from_dict(Pod, go_values(without_nulls(wanted, SHAPE)))
         if made is None:
             assert list(live["metadata"]["labels"]) == ["b", "a"]
             continue
-        assert encode(made[0]) == encode(read)
-        assert (made[1], fields_at(())) == changes(before, wanted, SHAPE)
+        assert encode(made) == encode(read)
+        assert (FieldSet.at_paths(touched), fields_at(())) == changes(before, wanted, SHAPE)
 
 
 @with_memos

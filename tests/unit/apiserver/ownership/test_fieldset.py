@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,6 +120,30 @@ def test_sets_with_two_uids_or_one_beside_other_elements_are_not_shared() -> Non
     assert FieldSet.of_one('k:{"uid":"1"}', FieldSet.of({"f:a": one}, member=True)).number == 0
     assert FieldSet.of({'k:{"uid":"1"}': ONE_FIELD}, member=True).number == 0
     assert FieldSet.of({"f:a": FieldSet()}, member=False).number == 0
+
+
+@with_memos
+def test_the_json_of_a_filled_template_has_its_set_without_decoding() -> None:
+    found = owned("6-f")
+    raw = found.expect_reading()
+    assert FieldSet.from_own_json(raw) is found
+    assert raw == RawJSON(raw.data)
+    assert raw.compact() == raw.data == msgspec.json.encode(raw.written)
+    assert FieldSet.from_own_json(RawJSON(raw.data)) == found
+
+
+@with_memos
+def test_sets_at_paths_are_shared_as_those_of_their_parts() -> None:
+    def at_paths(uid: str) -> FieldSet:
+        owners = FieldSet.of_one(element_of_text("uid", uid), ONE_FIELD)
+        return FieldSet.at_paths({("f:m", "f:a"): ONE_FIELD, ("f:m", "f:ownerReferences"): owners, ("f:s",): ONE_FIELD})
+
+    for uid in ("1-a", "2-b"):
+        for found in (at_paths(uid), at_paths(uid)):
+            expected = FieldSet.of({"f:m": owned(uid), "f:s": ONE_FIELD}, member=False)
+            assert found == expected
+            assert (found.number, found.element) == (expected.number, expected.element)
+    assert FieldSet.at_paths({}) is fields_at(())
 
 
 UIDS = st.sampled_from(["1-a", "2-b", "ü", 'x"'])

@@ -234,6 +234,14 @@ def test_the_oldest_of_more_than_ten_updaters_are_joined() -> None:
     assert found[Manager("ancient-changes", UPDATE, "v1")][0] == {(f"f:n{number}",) for number in range(4)}
 
 
+def test_an_entry_without_a_time_is_the_first_of_its_operation() -> None:
+    timeless = replace(APPLIED[0], manager="zoe", operation=UPDATE, time=None, fields_v1=RawJSON(b'{"f:a":{}}'))
+    changes = changes_of(Pod(), from_dict(Pod, {"metadata": {"finalizers": ["f"]}}))
+    write = write_of(Manager("ann", UPDATE, "v1"), 9, changes)
+    after = after_update(held_fields((timeless, *APPLIED)), write, changes)
+    assert [entry.manager for entry in after] == ["cy", "zoe", "ann"]
+
+
 def test_a_new_object_belongs_to_its_creator() -> None:
     (entry,) = after_creation(Manager("ann", UPDATE, "v1"), FieldSet.of({"f:a": ONE_FIELD}, member=False), Time(7))
     assert (entry.manager, entry.time, entry.fields_v1) == ("ann", Time(7), RawJSON(b'{"f:a":{}}'))
