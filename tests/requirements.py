@@ -1,4 +1,4 @@
-"""What some tests need: programs, or one line that says which is missing and how to get it; and memos."""
+"""Requirements of tests: programs, with a message that names a missing one and how to install it, and memos."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Allocation: Kubernetes' own answers to recorded instances, asked again of `cathedra.allocation`.
+"""Allocation: recorded instances with Kubernetes' answers, replayed on `cathedra.allocation`.
 
 Besides the allocator itself its walk is asked, which older releases are imitated with and which must give the same
 answer after exactly as many steps as Kubernetes took; and where that is feasible the exhaustive search of the tests.

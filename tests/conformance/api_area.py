@@ -1,4 +1,4 @@
-"""Asks Cathedra's API server what ``vectors/api`` asked a Kubernetes API server (see that folder's README).
+"""Replays the requests of ``vectors/api`` to a Kubernetes API server on Cathedra's (see that folder's README).
 
 The server runs in this process, in virtual time, as release 1.36 with the gates that a case names; requests go straight
 into its ASGI application. Every case gets a server of its own on an empty memory store.

@@ -1,4 +1,4 @@
-"""Asks Cathedra's CEL the questions of ``vectors/cel`` and compares the answers (see that folder's README)."""
+"""Evaluates the expressions of ``vectors/cel`` with Cathedra's CEL and compares the results (see the README there)."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class LiveCluster:
         return self.later(0)
 
     def later(self, seconds: int) -> str:
-        """That time so many seconds from now."""
+        """The time ``seconds`` from now."""
         return str(Time(int(time.time()) + seconds))
 
     def state(self) -> object:

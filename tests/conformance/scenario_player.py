@@ -45,7 +45,7 @@ class Cluster(Protocol):
         """The time, as RFC 3339 with whole seconds."""
 
     def later(self, seconds: int) -> str:
-        """The time so many seconds from now."""
+        """The time ``seconds`` from now."""
 
     def state(self) -> object:
         """Something that is equal as long as nothing has changed; a new object each time if that is not known."""

@@ -144,7 +144,7 @@ class ControlPlane:
         return self.later(0)
 
     def later(self, seconds: int) -> str:
-        """The virtual time so many seconds from now."""
+        """The virtual time ``seconds`` from now."""
         return str(Time(int(self._clock.now()) + seconds))
 
     def state(self) -> object:

@@ -178,7 +178,7 @@ def pod(
 
 
 def pod_group(name: str, least: int) -> Object:
-    """A group whose pods are scheduled together, so many at least."""
+    """A group whose pods are scheduled together, ``least`` of them at least."""
     return {
         "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",

@@ -1,4 +1,4 @@
-"""The corpus: situations in which something does not fit, and what must be said of them.
+"""The corpus: situations in which something does not fit, and what an explanation must contain.
 
 Sources: «cel» is docs/spec/cel.md §9, «sdk» docs/spec/driver-sdk.md, «scheduling» docs/spec/scheduling.md, «allocation»
 docs/spec/allocation.md; threads are those of the README beside this file.
@@ -34,7 +34,7 @@ TAINT = {"key": "dedicated", "value": "infra", "effect": "NoSchedule"}
 
 @dataclass(frozen=True)
 class Situation:
-    """``kinds`` are the causes in their order, ``says`` must stand in the text, ``helps`` among the changes."""
+    """``kinds`` are the causes in their order, ``says`` must be part of the text, ``helps`` among the changes."""
 
     name: str
     objects: list[Object]

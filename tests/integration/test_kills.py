@@ -1,4 +1,4 @@
-"""The kill matrix of ``python -m tools.kills``: one fault point of each part, and what a full disk says."""
+"""The kill matrix of ``python -m tools.kills``: one fault point of each part, and the messages of a full disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node whose containers containerd runs: images, sandboxes, devices, streams, and whoever comes back.
+"""A node whose containers containerd runs: images, sandboxes, devices, streams, and agents that start again.
 
 docs/spec/node.md §17 and §18. containerd runs as a daemon of its own, with images that are made here.
 """

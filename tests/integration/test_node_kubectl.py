@@ -98,7 +98,7 @@ def test_logs_of_a_container_that_crashed_are_kept(kubectl: Kubectl) -> None:
 
 def test_exec_in_a_container_that_does_not_run_says_so(speaking: Kubectl) -> None:
     speaking("wait", "--for=jsonpath={.status.containerStatuses[1].restartCount}=1", "pod/p", "--timeout=120s")
-    # A kubectl that reads before it has made its streams drops what comes first, and says so.
+    # A kubectl that reads before it has made its streams drops what comes first, and prints that.
     attempts = (speaking.run("exec", "p", "-c", "crash", "--", "true") for _ in range(50))
     failed = next(attempt for attempt in attempts if "Unknown stream id" not in attempt.stderr)
     assert failed.returncode == 1

@@ -38,6 +38,6 @@ def test_a_controller_allocates_and_its_plugin_prepares(start_cluster: Callable[
         assert {"user_a=b", "admin_c=d"} <= set(log)
         marker = re.compile(r"claim_test_controller_device_\w+_device=true")
         assert any(marker.fullmatch(line) for line in log), log
-        # The claim came from a template, and the pod has ended: the driver was asked for everything back.
+        # The claim came from a template, and the pod has ended: the driver was called to unprepare everything.
         assert eventually(lambda: objects(kubectl, "resourceclaims") == [])
         assert objects(kubectl, "podschedulingcontexts") == []

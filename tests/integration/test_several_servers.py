@@ -241,7 +241,7 @@ class Account:
             self.acknowledged[name] = value
             del self.open[name]
         else:
-            # 409: an earlier write of it came about, and nobody was told.
+            # 409: an earlier write of it came about, and no client was told.
             assert status in ({503, 504} if known else {409, 503, 504}), answer
 
     def check(self, found: Mapping[str, str]) -> None:

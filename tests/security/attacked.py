@@ -116,7 +116,7 @@ class Attacked:
         return token
 
     async def session(self, messages: list[Any], *, read: bool = False) -> asyncio.StreamWriter:
-        """A session that was sent messages; it is read if that is said."""
+        """A session that was sent messages; it is read if the caller wants that."""
         reader, writer = await self.connect()
         lines = ("GET /api/session HTTP/1.1", "Host: x", "Connection: Upgrade", "Upgrade: cathedra-session/2", "", "")
         writer.write("\r\n".join(lines).encode())

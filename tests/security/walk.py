@@ -1,4 +1,4 @@
-"""The walk over every route of the API server as every kind of user: what is asked, and what comes back.
+"""The walk over every route of the API server as every kind of user: the requests and their answers.
 
 The rows are made of the routes that requests are dispatched by, so a new route, verb or path makes new rows. What must
 come back stands in ``authorization_walk.txt``, one line a row, to be read and judged by people. After a change that is
@@ -110,7 +110,7 @@ def _path(route: Route, verb: str) -> str:
 
 
 async def ask(asgi: ASGIClient, row: Row, identity: str) -> Answer:
-    """The answer that an identity gets. Writes are dry runs; their body, if any, says nothing."""
+    """The answer that an identity gets. Writes are dry runs; their body, if any, is empty."""
     user = "" if identity == ANONYMOUS else identity
     if row.method == "UPGRADE":
         return await asgi.upgrade(row.path, user=user)

@@ -58,7 +58,7 @@ def test_a_gang_that_starts_with_less_than_its_minimum_is_found() -> None:
 
 
 def test_partitions_that_consume_more_than_their_gpu_has_are_found() -> None:
-    """By a plan of pods that need more partitions than one GPU has: few seeds have partitions and so many pods."""
+    """By a plan of pods that need more partitions than one GPU has: few seeds have partitions and enough pods."""
     pods = tuple(PlannedStep(at=300.0 + number, do="pod", on=f"pod-{number}", count=1) for number in range(4))
     plan = FaultPlan(
         seed=1, hours=0.2, setup=Setup(release=NEWEST, nodes=1, devices=1, supply="partitions"), steps=pods

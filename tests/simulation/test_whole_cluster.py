@@ -22,7 +22,7 @@ LONGEST = 6 * 3600
 
 
 def lasting(obj: Any, random: Random, longest: int) -> Any:
-    """The demo's objects with more completions, and containers that compute for up to so many seconds."""
+    """The demo's objects with more completions, and containers that compute for up to the given seconds."""
     seconds = {RUN_SECONDS: str(random.randint(60, longest))}
     if isinstance(obj, Job):
         template = with_metadata(obj.spec.template, annotations=seconds)

@@ -61,7 +61,7 @@ class World:
         return self.client.resource(ref, namespace if ref.namespaced else "")
 
     async def until(self, ref: ResourceRef[Any], name: str, done: Callable[[Any], bool], *, hours: float = 1.0) -> Any:
-        """The object as soon as ``done`` says so of it.
+        """The object as soon as ``done`` is true of it.
 
         Raises:
             TimeoutError: it does not come to that.
@@ -95,7 +95,7 @@ class World:
         return Scheduler(self.part("system:kube-scheduler"), clock=self.clock, random=self.random, gates=GATES)
 
     async def keep(self, make: Callable[[], Part], life: float | None) -> None:
-        """Run a part; if it has a ``life``, kill it after so many seconds on average and start another one."""
+        """Run a part; if it has a ``life``, kill it after that many seconds on average and start another one."""
         while True:
             async with beside(make().run()) as part:
                 if life is None:

@@ -186,7 +186,7 @@ def pairs(count: int) -> ResourceClaim:
 
 
 def looks(nodes: int) -> int:
-    """How often these nodes look at the clock: once in a few states of a search, and for each kind of device."""
+    """How often these nodes read the clock: once in a few states of a search, and for each kind of device."""
     ticks = itertools.count()
     slices = []
     for number in range(nodes):

@@ -32,7 +32,7 @@ class Looks:
 
 
 def in_turns(allocator: Allocator, claims: Sequence[ResourceClaim], looks: int) -> tuple[Allocation | Refusal, int]:
-    """The answer of a node, and how many long searches it took with turns of so many looks."""
+    """The answer of a node, and how many long searches it took with turns of that many looks."""
     allowance = SearchAllowance(Budget())
     for searches in range(1000):
         allowance.interrupted = Looks(looks)

@@ -34,7 +34,7 @@ async def test_a_failing_writer_fails_the_write_and_the_health_checks_until_a_wr
             broken.setattr(SQLiteStorage, "_open", refuse)
             under_way = asyncio.create_task(asgi("POST", MAPS, {"metadata": {"name": "a"}}))
             async with asyncio.timeout(120):
-                while (await asgi("GET", "/readyz")).status == 200:  # noqa: ASYNC110 - as a probe asks
+                while (await asgi("GET", "/readyz")).status == 200:  # noqa: ASYNC110 - as a probe does
                     await asyncio.sleep(0)
             assert (await asgi("GET", "/livez")).status == 500
             refused = await asgi("POST", MAPS, {"metadata": {"name": "b"}})

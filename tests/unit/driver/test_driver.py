@@ -43,7 +43,7 @@ async def test_a_driver_that_says_nothing_has_no_devices_and_prepares_nothing() 
     pool = await resolve(driver.resources())
     assert isinstance(pool, Pool)
     assert pool.devices == ()
-    assert await collect(driver.prepare(None)) == ()  # type: ignore[arg-type]  # the default looks at no claim
+    assert await collect(driver.prepare(None)) == ()  # type: ignore[arg-type]  # the default reads no claim
     assert driver.common_edits() is None
 
 

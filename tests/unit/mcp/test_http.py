@@ -1,4 +1,4 @@
-"""The tools over HTTP: who gets an answer, in which form, and what it does not show."""
+"""The tools over HTTP: rights, forms, and what an answer does not show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pull policies, back-off, and what is told: a kubelet's, word by word."""
+"""Pull policies, back-off and messages: those of a kubelet, word by word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a node tells that it lives (docs/spec/node.md §17.11)."""
+"""Heartbeats of a node (docs/spec/node.md §17.11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles are found by name and read from files; what is wrong is said in one line that names the file."""
+"""Profiles are found by name and read from files; a fault is reported in one line that names the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a profile tells of itself."""
+"""Descriptions in a profile."""
 
 from __future__ import annotations
 

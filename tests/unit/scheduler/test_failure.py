@@ -1,4 +1,4 @@
-"""What a pod without a place is told, and when it need not be told again (docs/spec/scheduling.md §16)."""
+"""Condition and event of a pod without a node, and when they are not written again (docs/spec/scheduling.md §16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many nodes are looked at, and in which order (docs/spec/scheduling.md §1)."""
+"""The number of nodes that are searched, and their order (docs/spec/scheduling.md §1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod asks of its node."""
+"""Requests of a pod to its node."""
 
 from __future__ import annotations
 

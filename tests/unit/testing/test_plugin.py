@@ -1,4 +1,4 @@
-"""The plugin in a pytest of its own: it costs nothing where it is not used, and a failing test says why pods wait."""
+"""The plugin in a pytest of its own: it costs nothing where it is not used, and a failing test prints why pods wait."""
 
 from __future__ import annotations
 

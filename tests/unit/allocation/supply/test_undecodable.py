@@ -154,7 +154,7 @@ def test_the_refusal_names_the_claim_and_what_is_wrong_with_it() -> None:
 def test_the_pool_of_a_slice_that_cannot_be_decoded_is_incomplete(
     spec: dict[str, Any], alder: set[str], birch: set[str]
 ) -> None:
-    """Also where the slices that can be decoded are as many as the pool says: the other one may be newer."""
+    """Also where the slices that can be decoded are as many as the pool states: the other one may be newer."""
     made = world(undecodable("ResourceSlice", {"spec": spec}))
     assert (free(made, "alder"), free(made, "birch")) == (alder, birch)
 

@@ -85,7 +85,7 @@ def test_the_work_on_nested_alternatives_grows_with_their_depth_and_not_with_its
 
     errors = Validator(read_schema(nested_any_of(60))).errors([], "spec", check)
     assert errors[0].detail == '"spec" must validate at least one schema (anyOf)'
-    assert calls < 20_000  # two to the power of 60, if each level looked at its first alternative twice
+    assert calls < 20_000  # two to the power of 60, if each level validated its first alternative twice
 
 
 def test_the_walk_over_a_wrong_object_ends_after_some_errors() -> None:

@@ -139,7 +139,7 @@ def test_what_go_does_not_read_as_a_duration_is_refused(text: str) -> None:
 
 
 async def lasting(deadlines: Deadlines, limit: float, seconds: float) -> float | str:
-    """When work of so many seconds ended within a limit, or why it did not."""
+    """The time at which work of some seconds ended within a limit, or the error that ended it."""
     try:
         with deadlines.within(limit):
             await asyncio.sleep(seconds)

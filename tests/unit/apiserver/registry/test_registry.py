@@ -63,7 +63,7 @@ class SlowStorage:
         self.waiting.append(settled)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Release nothing."""
 
 
 async def opened() -> tuple[Registry, SlowStorage]:
@@ -208,7 +208,7 @@ class ReplicationSlowStorage:
         self.arrived.set()
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Release nothing."""
 
 
 def config_map(name: str, value: str) -> ConfigMap:

@@ -297,7 +297,7 @@ async def test_a_writer_that_ends_is_replaced_and_tells_the_truth_about_its_last
 
 
 async def unhealthy(store: SQLiteStorage) -> None:
-    while store.healthy:  # noqa: ASYNC110 - the store tells its health only when asked, as a readiness check does
+    while store.healthy:  # noqa: ASYNC110 - the store returns its health only when called, as a readiness check does
         await asyncio.sleep(0)
 
 

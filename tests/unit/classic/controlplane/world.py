@@ -123,7 +123,7 @@ class World:
     async def until(
         self, ref: ResourceRef[Any], name: str, done: Callable[[Any], bool], *, seconds: float = 600.0
     ) -> Any:
-        """The object as soon as ``done`` says so of it; after so many virtual seconds the test has failed."""
+        """The object as soon as ``done`` is true of it; the test fails after the given virtual seconds."""
         deadline = self.clock.monotonic() + seconds
         while True:
             page = await self.of(ref).list(field_selector=f"metadata.name={name}")

@@ -37,7 +37,7 @@ def test_files_are_written_in_place_with_their_rights(old: Path, capsys: pytest.
 def test_a_link_out_of_its_folder_is_not_written_through(
     old: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Manifests that someone else checked in could name any file of the user by a link."""
+    """Manifests from another author could name any file of the user by a link."""
     outside = tmp_path_factory.mktemp("home") / "mine.yaml"
     outside.write_text(OLD)
     (old.parent / "z-link.yaml").symlink_to(outside)

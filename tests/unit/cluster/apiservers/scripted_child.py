@@ -1,4 +1,4 @@
-"""A child that ends as a file says.
+"""A child process that ends as a file prescribes.
 
 python scripted_child.py FOLDER line=SOCKET …: the folder's file ``plan`` has a line for each life, which takes it away.
 """

@@ -1,4 +1,4 @@
-"""Devices of device plugins: counted, given to containers, remembered, let go."""
+"""Devices of device plugins: counted, given to containers, remembered, released."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How devices do, and what a pod's status says of it (docs/spec/node.md §14)."""
+"""Health of devices, and its entries in a pod's status (docs/spec/node.md §14)."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class OnePod:
         return PodPreparation(self.object, self.life, self.context, self.wakeup)
 
     def resizer(self, table: ContainerTable, grants: ResourceGrants | None = None, *others: Pod) -> PodResizer:
-        """``restarted`` and ``freed`` tell what it asks for."""
+        """``restarted`` and ``freed`` are the calls that it makes."""
 
         async def restart(name: str) -> None:
             self.restarted.append(name)

@@ -1,4 +1,4 @@
-"""Pods that a node does not take, and what their statuses say (docs/spec/node.md §17.1)."""
+"""Pods that a node does not take, and their statuses (docs/spec/node.md §17.1)."""
 
 from __future__ import annotations
 

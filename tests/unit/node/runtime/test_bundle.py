@@ -1,4 +1,4 @@
-"""What crun and runc are told of a container (docs/spec/node.md §18 and §20)."""
+"""Bundles of containers for crun and runc (docs/spec/node.md §18 and §20)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containers by crun or runc: what the shim and the program are told."""
+"""Containers by crun or runc: the requests to the shim and the arguments of the program."""
 
 from __future__ import annotations
 

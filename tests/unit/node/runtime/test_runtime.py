@@ -1,4 +1,4 @@
-"""What pods ask of a container runtime, and what they are told."""
+"""Requests of pods to a container runtime, and their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel's files say of a container."""
+"""Figures of a container in the kernel's files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The node's routes, asked in process: what is found, and how a refusal is told."""
+"""The node's routes, called in process: their answers and refusals."""
 
 from __future__ import annotations
 

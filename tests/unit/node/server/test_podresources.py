@@ -1,4 +1,4 @@
-"""Which container holds which devices, as monitoring agents are told."""
+"""Devices of each container, as monitoring agents read them."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Node:
         )
         self.server = PodResourcesServer(
             directory,
-            self,  # type: ignore[arg-type]  # as much of a manager as is asked
-            SimpleNamespace(cache=cache),  # type: ignore[arg-type]  # as much of a manager as is asked
+            self,  # type: ignore[arg-type]  # as much of a manager as is called
+            SimpleNamespace(cache=cache),  # type: ignore[arg-type]  # as much of a manager as is called
             clock=clock,
             gates=FeatureGates.for_release("1.35", gates),  # the last release in which none of them is locked
             metrics=self.metrics,

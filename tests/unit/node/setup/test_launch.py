@@ -1,4 +1,4 @@
-"""From a container of a pod's spec to what a runtime is asked to start."""
+"""From a container of a pod's spec to the specification for a runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel tells, and what it is told."""
+"""Calls of the kernel, and what is read from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file either has its effect or is refused in one line that says where."""
+"""The file either has its effect or is refused in one line with the position of the fault."""
 
 from __future__ import annotations
 

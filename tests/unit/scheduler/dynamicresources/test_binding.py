@@ -72,9 +72,9 @@ class Bench:
         self.binding = ClaimBinding(
             writer(api.client, api.clock, self.claims.assume, stamps=True),
             self.claims,
-            self.devices,  # type: ignore[arg-type]  # as much of them as is asked
+            self.devices,  # type: ignore[arg-type]  # as much of them as is called
             Resolver(self.claims.get, None),
-            recorder,  # type: ignore[arg-type]  # as much of one as is asked
+            recorder,  # type: ignore[arg-type]  # as much of one as is called
             60.0,
         )
 

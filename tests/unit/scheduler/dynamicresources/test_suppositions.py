@@ -1,4 +1,4 @@
-"""Preemption for devices: who is evicted, and what is held until the devices are free (KEP-5690)."""
+"""Preemption for devices: the pods that are evicted, and what is held until the devices are free (KEP-5690)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes, and who is interested in them."""
+"""Changes, and the plugins that register for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What filters know of all nodes at once must be what they say of each (framework.plugin.FilterPlugin.filter_batch)."""
+"""Batch filters return for all nodes what the plugins return for each (framework.plugin.FilterPlugin.filter_batch)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node alone says to a pod: its name, whether it takes pods, its taints and labels."""
+"""Filters by the node alone: its name, its taints and labels, and whether it is schedulable."""
 
 from __future__ import annotations
 

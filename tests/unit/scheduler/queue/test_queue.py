@@ -1,4 +1,4 @@
-"""Who is tried when: areas, back-off, hints, and events during an attempt (docs/spec/scheduling.md §1 and §3)."""
+"""The order of attempts: areas, back-off, hints, and events during an attempt (docs/spec/scheduling.md §1 and §3)."""
 
 from __future__ import annotations
 

@@ -530,7 +530,7 @@ class Watching:
     writer: asyncio.StreamWriter
 
     async def lines(self, count: int) -> list[Any]:
-        """So many events."""
+        """That many events."""
         text = b""
         async with asyncio.timeout(60):
             while text.count(b"\n") < count:

@@ -1,4 +1,4 @@
-"""What is said of pods that are accepted all the same."""
+"""Warnings about pods that are accepted all the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a container runtime is told of sandboxes and containers."""
+"""Configuration of sandboxes and containers for a container runtime."""
 
 from __future__ import annotations
 

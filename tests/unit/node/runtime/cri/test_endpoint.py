@@ -1,4 +1,4 @@
-"""What a container runtime says of itself, and how calls fail."""
+"""The status that a container runtime reports, and calls that fail."""
 
 from __future__ import annotations
 
