@@ -30,7 +30,7 @@ class CertificateChecks(AdmissionPlugin):
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
-    async def validate(self, request: AdmissionAttributes) -> None:
+    def validate(self, request: AdmissionAttributes) -> None:
         """Check the user's right for the signer.
 
         Raises:

@@ -37,7 +37,7 @@ class DefaultIngressClass(AdmissionPlugin):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Return the ingress, with the default class if it is new and names none.
 
         Raises:
@@ -66,7 +66,7 @@ class DefaultStorageClass(AdmissionPlugin):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Return the claim, with the newest default class if it is new and names none."""
         claim: PersistentVolumeClaim = request.object
         if request.operation != "CREATE" or request.subresource:

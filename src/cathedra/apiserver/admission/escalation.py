@@ -35,7 +35,7 @@ class EscalationCheck(AdmissionPlugin):
         self._rbac = rbac
         self._authorizer = authorizer
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Check that a role or binding grants no more than the writer holds.
 
         Raises:

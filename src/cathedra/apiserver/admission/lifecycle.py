@@ -24,7 +24,7 @@ class NamespaceLifecycle(AdmissionPlugin):
         """Handle creations: only they are refused in a namespace that is missing or going."""
         return operation == "CREATE"
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Check the namespace before all other plugins."""
         call = request.call
         if not call.namespace or not call.definition.namespaced:

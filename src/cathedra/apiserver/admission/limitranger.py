@@ -59,7 +59,7 @@ class LimitRanger(AdmissionPlugin):
         """Handle everything while there is a LimitRange."""
         return bool(self._registry.count(_LIMIT_RANGES))
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Return the pod with default requests and limits."""
         if not _is_concerned(request) or request.definition.group_resource != PODS:
             return request.object
@@ -68,7 +68,7 @@ class LimitRanger(AdmissionPlugin):
             pod = _with_defaults(pod, limits)
         return pod
 
-    async def validate(self, request: AdmissionAttributes) -> None:
+    def validate(self, request: AdmissionAttributes) -> None:
         """Refuse amounts that are out of bounds.
 
         Raises:

@@ -7,10 +7,11 @@ scraped.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from itertools import cycle
 from time import monotonic
-from typing import Final, TypeVar
+from types import CoroutineType
+from typing import Any, Final, TypeVar
 
 from cathedra.api.status import StatusError
 from cathedra.exposition import Family
@@ -24,7 +25,7 @@ _MOST_CODE: Final = 600
 _SAMPLED: Final = 10
 """One in this number of steps is measured plugin by plugin."""
 _Labels = tuple[str, ...]
-T = TypeVar("T")
+P = TypeVar("P")
 
 
 class AdmissionMetrics:
@@ -48,13 +49,15 @@ class AdmissionMetrics:
         """Measure a step, ``admit`` or ``validate``, that ends now."""
         self._steps[step, operation, rejected].add(self.now() - began)
 
-    def measure(self, step: str, operation: str) -> Callable[[str, Awaitable[T]], Awaitable[T]]:
-        """Return the function that measures each plugin of a step."""
+    def measure(self, step: str, operation: str) -> Callable[[str, Callable[[P], Any], P], Coroutine[Any, Any, Any]]:
+        """Return the function that calls and measures each plugin of a step."""
 
-        async def measured(name: str, call: Awaitable[T]) -> T:
+        async def measured(name: str, method: Callable[[P], Any], request: P) -> Any:
             began = self.now()
             try:
-                result = await call
+                result = method(request)
+                if type(result) is CoroutineType:
+                    result = await result
             except StatusError:
                 self._plugins[name, step, operation, "true"].add(self.now() - began)
                 raise

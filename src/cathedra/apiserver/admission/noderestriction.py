@@ -67,7 +67,7 @@ class NodeRestriction(AdmissionPlugin):
         """Handle the writes of node agents, by the name and groups of the user."""
         return node_of(user) is not None
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Check that a node writes only its own objects.
 
         Raises:

@@ -19,7 +19,7 @@ class TaintNodesByCondition(AdmissionPlugin):
 
     kinds = frozenset({_NODES})
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Add ``node.kubernetes.io/not-ready:NoSchedule`` to a node that is created without it."""
         if request.subresource or request.operation != "CREATE":
             return request.object

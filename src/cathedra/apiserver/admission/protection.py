@@ -43,7 +43,7 @@ class PodGroupProtection(AdmissionPlugin):
         composites = gates.has(behaviours.COMPOSITE_GROUPS_PROTECTED)
         self._protected = {_POD_GROUPS, _COMPOSITES} if composites else {_POD_GROUPS}
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Return the group, with the finalizer if it is new and of a protected kind."""
         group = request.object
         resource = request.definition.group_resource
@@ -57,7 +57,7 @@ class StorageObjectInUseProtection(AdmissionPlugin):
 
     kinds = frozenset(_STORAGE)
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Return the volume or claim, with the finalizer if it is new."""
         if request.operation != "CREATE" or request.subresource:
             return request.object
@@ -83,7 +83,7 @@ class PodGroupWorkloadExists(AdmissionPlugin):
         """Handle new groups: the reference never changes."""
         return operation == "CREATE" and not subresource
 
-    async def validate(self, request: AdmissionAttributes) -> None:
+    def validate(self, request: AdmissionAttributes) -> None:
         """Look up the workload and the template.
 
         Raises:

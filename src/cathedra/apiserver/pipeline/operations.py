@@ -23,7 +23,7 @@ from cathedra.apiserver.request import Call, CallAnswer, Listing
 from cathedra.apiserver.requestinfo import RequestInfo
 from cathedra.apiserver.routes import Route
 from cathedra.apiserver.subresources.dispatch import connect_create
-from cathedra.apiserver.subresources.reviews import REVIEWS
+from cathedra.apiserver.subresources.reviews import REVIEWS, Review
 from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.transport import ListOptions, PatchType, WatchEvent
@@ -147,7 +147,7 @@ class ResourceOperations:
 
     def stored(self, call: Call) -> StoredObject | None:
         """Return the stored state of the object of a call."""
-        return self._server.table(call).get(call.key)
+        return self._server.find(call)
 
     # Writes of objects are no coroutines here: every frame on the way of a write costs time.
 
@@ -157,17 +157,16 @@ class ResourceOperations:
         Raises:
             StatusError: it is refused.
         """
-        if call.subresource or call.definition.group_resource in REVIEWS:
-            return self._answered(call, obj)
+        if call.subresource:
+            return connect_create(self._server, call, obj)
+        if (review := REVIEWS.get(call.definition.group_resource)) is not None:
+            return self._reviewed(call, review, obj)
         if type(obj) is not call.definition.type:  # most kinds have one version, whose type is the hub type
             obj = call.version.to_hub(obj)
         return create.create(self._server, call, obj)
 
-    async def _answered(self, call: Call, obj: Any) -> CallAnswer:
-        """Carry out a creation that stores no object of the resource itself."""
-        if call.subresource:
-            return CallAnswer(call, 201, value=await connect_create(self._server, call, obj))
-        review = REVIEWS[call.definition.group_resource]
+    async def _reviewed(self, call: Call, review: Review, obj: Any) -> CallAnswer:
+        """Answer a review, which is not stored."""
         return CallAnswer(call, 201, value=review.answer(self._server, call, obj))
 
     def update(self, call: Call, obj: Any) -> Coroutine[Any, Any, CallAnswer]:

@@ -24,7 +24,7 @@ from cathedra.api.status import failure
 from cathedra.api.struct import KubeStruct
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import NO_PLUGINS, AdmissionChain
-from cathedra.apiserver.request import Call
+from cathedra.apiserver.request import Call, CallAnswer
 from cathedra.apiserver.routes import PODS
 from cathedra.apiserver.subresources.binding import bind
 from cathedra.apiserver.subresources.eviction import evict
@@ -35,7 +35,7 @@ from cathedra.apiserver.verbs.context import ServerContext
 _SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 
 
-async def connect_create(server: ServerContext, call: Call, obj: Any) -> Any:
+async def connect_create(server: ServerContext, call: Call, obj: Any) -> CallAnswer:
     """Carry out a POST on a sub-resource.
 
     Raises:
@@ -50,7 +50,7 @@ async def connect_create(server: ServerContext, call: Call, obj: Any) -> Any:
     if called is not NO_PLUGINS:
         obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None), called)
         await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None), called)
-    return await handler(server, call, obj)
+    return CallAnswer(call, 201, value=await handler(server, call, obj))
 
 
 # No coroutines of their own, as far as possible: each binding of a pod would pay for them.

@@ -57,6 +57,10 @@ class ServerContext(msgspec.Struct, frozen=True):
         """Return the table of the resource of a call."""
         return self.registry.by_resource[call.definition.stored_as or call.definition.group_resource]
 
+    def find(self, call: Call) -> StoredObject | None:
+        """Return the stored state of the object of a call."""
+        return self.table(call).get(call.key)
+
     async def seen(self, call: Call, entries: Sequence[StoredObject]) -> list[StoredObject]:
         """Return stored states in the version of a call, where a webhook converts.
 

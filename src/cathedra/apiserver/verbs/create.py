@@ -117,7 +117,7 @@ def in_namespace(call: Call, obj: Any) -> Any:
 async def _create_named(
     server: ServerContext, call: Call, obj: Any, context: RequestContext, called: Called
 ) -> StoredObject:
-    definition, strategy, key = call.definition, call.strategy, call.key
+    definition, strategy = call.definition, call.strategy
     errors = strategy.validate_access(obj, context)
     errors += validate_new_metadata(definition, obj.metadata, context.gates)
     if selectors := strategy.selectors(obj):
@@ -140,7 +140,7 @@ async def _create_named(
         await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None), called)
     if obj.metadata.resource_version:
         obj = _without_version(call, obj)
-    table = server.table(call)
+    table, key = server.table(call), call.key
     # A write of the same key that is not yet durable decides first: if it fails, the key is free.
     present = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
     if present is not None:

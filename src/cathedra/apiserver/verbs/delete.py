@@ -14,6 +14,7 @@ from cathedra.apiserver.admission.plugin import NO_PLUGINS
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.request import Call, CallAnswer
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import ATTEMPTS, MODIFIED
@@ -52,7 +53,7 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> C
         if table.get(key) is not entry:
             continue
         try:
-            answer = await _delete_entry(server, call, entry, options)
+            answer = await _delete_entry(server, call, table, entry, options)
             return replace(answer, entry=await server.seen_one(call, answer.stored)) if converts else answer
         except WriteConflict:
             continue
@@ -97,9 +98,10 @@ async def delete_collection(
     return deleted
 
 
-async def _delete_entry(server: ServerContext, call: Call, entry: StoredObject, options: DeleteOptions) -> CallAnswer:
-    table, old = server.table(call), entry.object
-    now = server.clock.now()
+async def _delete_entry(
+    server: ServerContext, call: Call, table: Table, entry: StoredObject, options: DeleteOptions
+) -> CallAnswer:
+    old, now = entry.object, server.clock.now()
     new = _marked(call, old, options, now)
     if new is None:
         last = _ended(old, now) if call.definition.deletion.announced else old
@@ -107,7 +109,7 @@ async def _delete_entry(server: ServerContext, call: Call, entry: StoredObject, 
         ending = server.registry.remove if last is old else server.registry.end
         return CallAnswer(call, entry=await ending(table, entry, last, dry_run=call.dry_run), gone=True)
     wanted = old if new == old else new
-    return CallAnswer(call, entry=await server.registry.put(table, call.key, entry, wanted, dry_run=call.dry_run))
+    return CallAnswer(call, entry=await server.registry.put(table, entry.key, entry, wanted, dry_run=call.dry_run))
 
 
 def _ended(old: KubeObject, now: float) -> Any:

@@ -128,7 +128,7 @@ def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Coroutin
     _check_applied(call, body)
     metadata = body["metadata"]
     context = server.strategy_context(call)
-    if server.table(call).get(call.key) is None:
+    if server.find(call) is None:
         if call.subresource:
             raise not_found(call.resource, call.name)
         # An apply that names a UID means an existing object, which is gone.

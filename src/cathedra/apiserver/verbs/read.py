@@ -66,7 +66,7 @@ def get(server: ServerContext, call: Call) -> StoredObject:
     Raises:
         StatusError: 404, it is not there.
     """
-    entry = server.table(call).get(call.key)
+    entry = server.find(call)
     if entry is None:
         raise not_found(call.resource, call.name)
     return entry

@@ -46,7 +46,7 @@ def update(server: ServerContext, call: Call, obj: KubeObject) -> Coroutine[Any,
     """
     obj = as_addressed(call, obj)
     # Leases and a few other kinds are created by PUT (``AllowCreateOnUpdate`` of their strategy upstream).
-    if call.strategy.allow_create_on_update and not call.subresource and server.table(call).get(call.key) is None:
+    if call.strategy.allow_create_on_update and not call.subresource and server.find(call) is None:
         return create(server, call, obj)
     context = server.strategy_context(call)
     # No function within this one: its variables would become cells, which every write would pay for.

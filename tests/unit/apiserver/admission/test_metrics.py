@@ -30,13 +30,13 @@ def shown(metrics: AdmissionMetrics) -> list[str]:
 async def test_steps_are_measured_and_plugins_in_one_step_of_ten() -> None:
     metrics = AdmissionMetrics(Ticking())
 
-    async def refused() -> None:
+    def refused(_: float) -> None:
         raise invalid("", "Pod", "a", ErrorList())
 
     measure = metrics.measure("admit", "CREATE")
-    await measure("LimitRanger", asyncio.sleep(0))
+    await measure("LimitRanger", asyncio.sleep, 0)
     with pytest.raises(StatusError):
-        await measure("PodSecurity", refused())
+        await measure("PodSecurity", refused, 0)
     metrics.step_ended(0, "admit", "CREATE", rejected="true")
     assert [metrics.is_due() for _ in range(11)] == [True, *([False] * 9), True]
     lines = shown(metrics)

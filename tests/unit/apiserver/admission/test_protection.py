@@ -29,31 +29,31 @@ def group(*finalizers: str) -> PodGroup:
     return from_dict(PodGroup, {"metadata": {"name": "g", "finalizers": list(finalizers)}})
 
 
-async def test_a_new_group_is_protected_once() -> None:
-    made = await PLUGIN.admit(write("podgroups", new=group("a/b")))
+def test_a_new_group_is_protected_once() -> None:
+    made = PLUGIN.admit(write("podgroups", new=group("a/b")))
     assert made.metadata.finalizers == ("a/b", FINALIZER)
-    assert await PLUGIN.admit(write("podgroups", new=made)) is made
+    assert PLUGIN.admit(write("podgroups", new=made)) is made
 
 
-async def test_the_protection_is_not_put_back_once_it_was_taken_away() -> None:
+def test_the_protection_is_not_put_back_once_it_was_taken_away() -> None:
     new = group()
-    assert await PLUGIN.admit(write("podgroups", "UPDATE", new, group(FINALIZER))) is new
-    assert await PLUGIN.admit(write("podgroups", new=new, subresource="status")) is new
+    assert PLUGIN.admit(write("podgroups", "UPDATE", new, group(FINALIZER))) is new
+    assert PLUGIN.admit(write("podgroups", new=new, subresource="status")) is new
 
 
 @pytest.mark.parametrize(
     ("release", "finalizers"), [("1.37", ()), ("1.38", ("scheduling.k8s.io/compositepodgroup-protection",))]
 )
-async def test_a_group_of_groups_is_protected_from_1_38_on(release: str, finalizers: tuple[str, ...]) -> None:
+def test_a_group_of_groups_is_protected_from_1_38_on(release: str, finalizers: tuple[str, ...]) -> None:
     plugin = PodGroupProtection(FeatureGates.for_release(release))
     new = from_dict(CompositePodGroup, {"metadata": {"name": "g"}})
-    made = await plugin.admit(write("compositepodgroups", new=new))
+    made = plugin.admit(write("compositepodgroups", new=new))
     assert made.metadata.finalizers == finalizers
 
 
-async def test_other_kinds_are_left_alone() -> None:
+def test_other_kinds_are_left_alone() -> None:
     new = group()
-    assert await PLUGIN.admit(write("workloads", new=new)) is new
+    assert PLUGIN.admit(write("workloads", new=new)) is new
 
 
 GROUP = {"schedulingPolicy": {"basic": {}}}
@@ -84,14 +84,14 @@ class Workloads:
         (referring(template="x"), 'PodGroup rejected: PodGroupTemplate "x" not found in Workload "w"'),
     ],
 )
-async def test_a_new_group_belongs_to_a_template_of_a_workload(made: PodGroup, text: str) -> None:
+def test_a_new_group_belongs_to_a_template_of_a_workload(made: PodGroup, text: str) -> None:
     plugin = PodGroupWorkloadExists(cast("Registry", Workloads()))
     request = write("podgroups", new=made, namespace="team", name="g")
     if not text:
-        await plugin.validate(request)
+        plugin.validate(request)
         return
     with pytest.raises(StatusError) as refused:
-        await plugin.validate(request)
+        plugin.validate(request)
     assert refused.value.status.code == 403
     assert text in str(refused.value)
 
@@ -103,9 +103,9 @@ def test_only_new_groups_are_examined() -> None:
     assert [plugin.handles(definition, *one) for one in asked] == [True, False, False]
 
 
-async def test_a_new_volume_is_protected_once_and_never_again() -> None:
+def test_a_new_volume_is_protected_once_and_never_again() -> None:
     plugin, new = StorageObjectInUseProtection(), from_dict(PersistentVolume, {"metadata": {"name": "v"}})
-    made = await plugin.admit(write("persistentvolumes", new=new))
+    made = plugin.admit(write("persistentvolumes", new=new))
     assert made.metadata.finalizers == ("kubernetes.io/pv-protection",)
-    assert await plugin.admit(write("persistentvolumes", new=made)) is made
-    assert await plugin.admit(write("persistentvolumes", "UPDATE", new, made)) is new
+    assert plugin.admit(write("persistentvolumes", new=made)) is made
+    assert plugin.admit(write("persistentvolumes", "UPDATE", new, made)) is new

@@ -78,8 +78,8 @@ class PodServiceAccount(AdmissionPlugin):
         """Handle new pods, which alone get defaults."""
         return operation == "CREATE" and not subresource
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
-        """Fill in the account and its pull secrets.
+    def admit(self, request: AdmissionAttributes) -> Any:
+        """Fill in the account and its pull secrets; wait for the account if it is missing.
 
         Raises:
             StatusError: 403, the account is missing where it is required, or a mirror pod names one.
@@ -92,8 +92,13 @@ class PodServiceAccount(AdmissionPlugin):
         namespace = request.call.namespace
         account = self._registry.find(SERVICE_ACCOUNTS, f"{namespace}/{name}")
         if account is None and self._required:
-            account = await self._awaited_account(namespace, name)
-        if account is None and self._required:
+            return self._with_awaited_account(request, namespace, name)
+        return replace(pod, spec=_acting(pod.spec, account))
+
+    async def _with_awaited_account(self, request: AdmissionAttributes, namespace: str, name: str) -> Pod:
+        pod: Pod = request.object
+        account = await self._awaited_account(namespace, name)
+        if account is None:
             why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
             raise forbidden(PODS, request.name or pod.metadata.generate_name, why)
         return replace(pod, spec=_acting(pod.spec, account))
@@ -139,7 +144,7 @@ class PodCredentials(AdmissionPlugin):
         """Handle new pods, which alone get defaults."""
         return operation == "CREATE" and not subresource
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Add the volume, and mount it into every container."""
         pod: Pod = request.object
         spec = pod.spec
@@ -187,7 +192,7 @@ class PodPriority(AdmissionPlugin):
         """Handle new pods, which alone get defaults."""
         return operation == "CREATE" and not subresource
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Fill in priority and preemption policy.
 
         Raises:
@@ -259,7 +264,7 @@ class GroupPriority(PodPriority):
         super().__init__(registry)
         self._has_policies = gates.get("PodGroupPreemptionPolicy", False)
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Fill in priority and, behind its gate, preemption policy.
 
         Raises:
@@ -298,7 +303,7 @@ class DefaultTolerations(AdmissionPlugin):
         """Handle pods, but not their sub-resources."""
         return operation in {"CREATE", "UPDATE"} and not subresource
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Add the tolerations that the pod has no own word about."""
         pod: Pod = request.object
         spec = _tolerating(pod.spec)

@@ -37,7 +37,7 @@ class RuntimeClasses(AdmissionPlugin):
         """Handle new pods, which alone name a class."""
         return operation == "CREATE" and not subresource
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Return the pod with the fields of its class.
 
         Raises:
@@ -56,7 +56,7 @@ class RuntimeClasses(AdmissionPlugin):
             pod = _scheduled(request, pod, found.scheduling)
         return pod
 
-    async def validate(self, request: AdmissionAttributes) -> None:
+    def validate(self, request: AdmissionAttributes) -> None:
         """Refuse an overhead other than that of the class, which a webhook may have set.
 
         Raises:

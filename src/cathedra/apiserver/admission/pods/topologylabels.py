@@ -29,7 +29,7 @@ class PodTopologyLabels(AdmissionPlugin):
         """Handle new pods and bindings."""
         return operation == "CREATE" and subresource in {"", "binding"}
 
-    async def admit(self, request: AdmissionAttributes) -> Any:
+    def admit(self, request: AdmissionAttributes) -> Any:
         """Return the binding or pod with the labels of its node; its own labels stay."""
         obj = request.object
         if isinstance(obj, Binding) and obj.target.kind == "Node":

@@ -239,7 +239,7 @@ class PodSecurity(AdmissionPlugin):
             return False
         return not subresource or (definition.group_resource == PODS and subresource not in _IGNORED)
 
-    async def validate(self, request: AdmissionAttributes) -> None:
+    def validate(self, request: AdmissionAttributes) -> None:
         """Refuse, audit and warn.
 
         Raises:
