@@ -33,7 +33,7 @@ _Key = tuple[str, str]
 """UID of an object, and the reason of its event."""
 
 
-class _Written(msgspec.Struct, frozen=True):
+class _WrittenEvent(msgspec.Struct, frozen=True):
     shape: str
     at: float
     """Wall-clock time, in seconds."""
@@ -56,7 +56,7 @@ class AdvisorEvents:
         """``per_minute``: events in a minute at most; unless ``enabled``, none are written."""
         self._recorder, self._clock, self._enabled = recorder, clock, enabled
         self._bucket = TokenBucket(clock, rate=per_minute / 60, burst=per_minute)
-        self._written: dict[_Key, _Written] = {}
+        self._written: dict[_Key, _WrittenEvent] = {}
         self._deferred: dict[_Key, str] = {}
         """Events that wait to be written."""
         self.counts: dict[str, int] = {"written": 0, "repeated": 0, "deferred": 0}
@@ -94,7 +94,7 @@ class AdvisorEvents:
         if len(self._written) >= MOST:
             # The oldest one: at worst its event is written once more.
             del self._written[next(iter(self._written))]
-        self._written[key] = _Written(shape, now)
+        self._written[key] = _WrittenEvent(shape, now)
         self.counts["written"] += 1
         self._recorder.record(about, "Warning", reason, message)
         return True
@@ -113,7 +113,7 @@ class AdvisorEvents:
         if known is not None and not known.name and known.shape != shape_of(event.message):
             return
         if known is None or at >= known.at - 1:
-            self._written[key] = _Written(shape_of(event.message), at, event.metadata.name)
+            self._written[key] = _WrittenEvent(shape_of(event.message), at, event.metadata.name)
 
     def _expired(self, event: Event) -> None:
         key = (event.involved_object.uid, event.reason)

@@ -128,7 +128,7 @@ def parse_label_selector(text: str) -> Selector:
     Raises:
         SelectorError: it does not parse.
     """
-    requirements = _Parser(text).parse()
+    requirements = _SelectorParser(text).parse()
     return (
         Selector(tuple(sorted(requirements, key=lambda requirement: requirement.key))) if requirements else EVERYTHING
     )
@@ -176,7 +176,7 @@ _OPERATORS: Final = {
 _END: Final = ""
 
 
-class _Parser:
+class _SelectorParser:
     """Recursive descent over a label selector's tokens; the empty token is the end."""
 
     def __init__(self, text: str) -> None:

@@ -28,11 +28,13 @@ HOOK_NAMES: Final = frozenset(
 _MAX_CLOS_ID: Final = 4096
 
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+class _SpecPart(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
+):
     pass
 
 
-class DeviceNode(_Part, frozen=True):
+class DeviceNode(_SpecPart, frozen=True):
     """A device node to create in the container; missing values are those of the host's node."""
 
     path: str
@@ -46,7 +48,7 @@ class DeviceNode(_Part, frozen=True):
     gid: int | None = None
 
 
-class Mount(_Part, frozen=True):
+class Mount(_SpecPart, frozen=True):
     """A bind mount, or one of another ``type``."""
 
     host_path: str
@@ -55,7 +57,7 @@ class Mount(_Part, frozen=True):
     options: tuple[str, ...] = ()
 
 
-class Hook(_Part, frozen=True):
+class Hook(_SpecPart, frozen=True):
     """A program that the runtime runs at a point of the container's life; ``timeout`` in seconds."""
 
     hook_name: str
@@ -65,7 +67,7 @@ class Hook(_Part, frozen=True):
     timeout: int | None = None
 
 
-class IntelRdt(_Part, frozen=True, rename={"clos_id": "closID"}):
+class IntelRdt(_SpecPart, frozen=True, rename={"clos_id": "closID"}):
     """Cache and memory bandwidth allocation."""
 
     clos_id: str = ""
@@ -75,14 +77,14 @@ class IntelRdt(_Part, frozen=True, rename={"clos_id": "closID"}):
     enable_monitoring: bool = msgspec.field(default=False, name="enableMonitoring")
 
 
-class NetDevice(_Part, frozen=True):
+class NetDevice(_SpecPart, frozen=True):
     """A host network interface to move into the container under a name."""
 
     host_interface_name: str
     name: str
 
 
-class ContainerEdits(_Part, frozen=True):
+class ContainerEdits(_SpecPart, frozen=True):
     """Edits of a container."""
 
     env: tuple[str, ...] = ()
@@ -100,7 +102,7 @@ class ContainerEdits(_Part, frozen=True):
 _NO_EDITS: Final = ContainerEdits()
 
 
-class CDIDevice(_Part, frozen=True):
+class CDIDevice(_SpecPart, frozen=True):
     """One device of a document."""
 
     name: str
@@ -108,7 +110,7 @@ class CDIDevice(_Part, frozen=True):
     container_edits: ContainerEdits = ContainerEdits()
 
 
-class Spec(_Part, frozen=True):
+class Spec(_SpecPart, frozen=True):
     """A CDI document: devices of one kind, and edits made once if any of them is used."""
 
     cdi_version: str

@@ -276,7 +276,7 @@ def _addresses(pod: Pod, address_type: str) -> Iterator[str]:
 _NEVER = Time(0)
 
 
-class _Known(msgspec.Struct):
+class _SeenTimes(msgspec.Struct):
     """The times that were seen last."""
 
     service: Time = _NEVER
@@ -287,12 +287,12 @@ class TriggerTimes:
     """Remembers, by service, the times that were seen."""
 
     def __init__(self) -> None:
-        self._known: dict[ObjectKey, _Known] = {}
+        self._known: dict[ObjectKey, _SeenTimes] = {}
 
     def changed(self, key: ObjectKey, service: Service, pods: Iterable[Pod]) -> Time | None:
         """Return the oldest time that is new since the last look."""
-        before = self._known.get(key, _Known())
-        now = _Known(service.metadata.creation_timestamp or _NEVER)
+        before = self._known.get(key, _SeenTimes())
+        now = _SeenTimes(service.metadata.creation_timestamp or _NEVER)
         new: list[Time] = []
         for pod in pods:
             ready = find_condition(pod.status.conditions, "Ready")

@@ -71,7 +71,7 @@ class _Resource(msgspec.Struct):
     resource: str = ""
 
 
-class _Request(msgspec.Struct):
+class _AdmissionRequest(msgspec.Struct):
     uid: str
     resource: _Resource
     object: _Object | None = None
@@ -80,7 +80,7 @@ class _Request(msgspec.Struct):
 class _Review(msgspec.Struct, rename="camel"):
     api_version: str
     kind: str
-    request: _Request
+    request: _AdmissionRequest
 
 
 def judge(body: bytes, driver: str, models: ConfigModels) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def judge(body: bytes, driver: str, models: ConfigModels) -> dict[str, Any]:
     return {"apiVersion": _API_VERSION, "kind": _KIND, "response": response}
 
 
-def _faults(request: _Request, driver: str, models: ConfigModels) -> Iterator[str]:
+def _faults(request: _AdmissionRequest, driver: str, models: ConfigModels) -> Iterator[str]:
     if request.object is None:
         return
     spec = request.object.spec

@@ -69,7 +69,7 @@ def load_dump(files: Sequence[NamedContent], requested: RequestedRelease, limits
     """
     if sum(len(one.content) for one in files) > limits.bytes:
         raise InvalidInput(f"the files are longer than {limits.bytes >> 20} MiB together; leave out what is not needed")
-    reading = _Reading(limits)
+    reading = _BoundedReading(limits)
     for file in files:
         reading.read(file)
     if reading.failures and not reading.reader.objects:
@@ -82,7 +82,7 @@ def load_dump(files: Sequence[NamedContent], requested: RequestedRelease, limits
     return LoadedDump(state, tuple(left_out))
 
 
-class _Reading:
+class _BoundedReading:
     """Reads files object by object, without those that are too large or too many."""
 
     def __init__(self, limits: Limits) -> None:

@@ -279,12 +279,12 @@ def decode_question(body: bytes | str) -> Question:
 def identity_of(body: bytes | str) -> tuple[str, int | str | None]:
     """Return question and id of a message that cannot be decoded as a whole, as far as it has them."""
     try:
-        found = msgspec.json.decode(body, type=_Identity)
+        found = msgspec.json.decode(body, type=_QuestionIdentity)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return "", None
     return found.question, found.id
 
 
-class _Identity(msgspec.Struct, frozen=True):
+class _QuestionIdentity(msgspec.Struct, frozen=True):
     question: str = ""
     id: int | str | None = None

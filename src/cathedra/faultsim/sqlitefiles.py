@@ -161,11 +161,11 @@ class PlayedFiles:
         return self.dead
 
 
-class _File(c.Structure):
+class _FileHandle(c.Structure):
     _fields_ = (("methods", c.c_void_p), ("number", c.c_int64))
 
 
-_FileP = c.POINTER(_File)
+_FileP = c.POINTER(_FileHandle)
 _V, _I, _L, _S = c.c_void_p, c.c_int, c.c_int64, c.c_char_p
 _IntP, _LongP, _DoubleP = c.POINTER(c.c_int), c.POINTER(c.c_int64), c.POINTER(c.c_double)
 _METHODS: Final = {
@@ -249,7 +249,7 @@ class FilesVFS:
         # The library keeps pointers to all of these.
         self._kept: list[Any] = []
         self._methods = _Methods(2, *self._pointers(_METHODS))
-        self._vfs = _VFS(1, c.sizeof(_File), 512, None, self.name.encode(), None, *self._pointers(_FUNCTIONS))
+        self._vfs = _VFS(1, c.sizeof(_FileHandle), 512, None, self.name.encode(), None, *self._pointers(_FUNCTIONS))
         self._library = _library()
         self._library.sqlite3_vfs_register(c.byref(self._vfs), 0)
 

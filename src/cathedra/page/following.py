@@ -270,7 +270,7 @@ _Former = Mapping[type[KubeObject], Mapping[Key, KubeObject | None]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Step:
+class _StateChange:
     """One change of the state."""
 
     now: float
@@ -297,7 +297,7 @@ class StateHistory:
 
     def __init__(self, first: ClusterState) -> None:
         self._present = first
-        self._steps: deque[_Step] = deque()
+        self._steps: deque[_StateChange] = deque()
         self._size = 0
         self._began = first.now or 0.0
         self._last: tuple[float, ClusterState] | None = None
@@ -309,7 +309,7 @@ class StateHistory:
         with self._lock:
             kinds = {*self._present.objects, *state.objects}
             former = {kind: found for kind in kinds if (found := _former(self._present, state, kind))}
-            step = _Step(state.now or 0.0, former, dataclasses.replace(self._present, objects={}, followed=None))
+            step = _StateChange(state.now or 0.0, former, dataclasses.replace(self._present, objects={}, followed=None))
             self._present = state
             self._steps.append(step)
             self._size += step.size

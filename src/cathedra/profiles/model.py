@@ -22,11 +22,11 @@ class ProfileError(ValueError):
     """There is no such profile, or a file is not valid; the text names it and the error."""
 
 
-class _Part(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class _ProfilePart(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A part of a profile; a field that is not known is an error."""
 
 
-class Follows(_Part, frozen=True, kw_only=True):
+class Follows(_ProfilePart, frozen=True, kw_only=True):
     """The driver that publishes such devices."""
 
     driver: str
@@ -35,7 +35,7 @@ class Follows(_Part, frozen=True, kw_only=True):
     source: str = ""
 
 
-class NodeShape(_Part, frozen=True, kw_only=True):
+class NodeShape(_ProfilePart, frozen=True, kw_only=True):
     """Labels and capacity of such a node."""
 
     labels: dict[str, str] = {}
@@ -43,14 +43,14 @@ class NodeShape(_Part, frozen=True, kw_only=True):
     """Resources by name, as quantities."""
 
 
-class ProfileAmount(_Part, frozen=True, kw_only=True):
+class ProfileAmount(_ProfilePart, frozen=True, kw_only=True):
     """A capacity of a partition, and the counter that it is taken from."""
 
     capacity: str
     counter: str
 
 
-class PartitionKind(_Part, frozen=True, kw_only=True):
+class PartitionKind(_ProfilePart, frozen=True, kw_only=True):
     """One way to cut a part out of a device."""
 
     values: dict[str, str | int]
@@ -63,7 +63,7 @@ class PartitionKind(_Part, frozen=True, kw_only=True):
     """Number of adjacent slices that it takes."""
 
 
-class Partitions(_Part, frozen=True, kw_only=True):
+class Partitions(_ProfilePart, frozen=True, kw_only=True):
     """The parts into which a device can be cut; all of them consume one counter set."""
 
     counter_set: str
@@ -78,7 +78,7 @@ class Partitions(_Part, frozen=True, kw_only=True):
     kinds: tuple[PartitionKind, ...]
 
 
-class Group(_Part, frozen=True, kw_only=True):
+class Group(_ProfilePart, frozen=True, kw_only=True):
     """Devices that are there ``count`` times."""
 
     count: int = 1
@@ -90,7 +90,7 @@ class Group(_Part, frozen=True, kw_only=True):
     partitions: Partitions | None = None
 
 
-class PoolTemplate(_Part, frozen=True, kw_only=True):
+class PoolTemplate(_ProfilePart, frozen=True, kw_only=True):
     """A pool of a node, in the order of preference in which its driver publishes the devices."""
 
     driver: str
@@ -98,7 +98,7 @@ class PoolTemplate(_Part, frozen=True, kw_only=True):
     groups: tuple[Group, ...]
 
 
-class HardwareProfile(_Part, frozen=True, kw_only=True):
+class HardwareProfile(_ProfilePart, frozen=True, kw_only=True):
     """A kind of node with its devices."""
 
     name: str

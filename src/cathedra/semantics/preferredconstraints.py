@@ -28,7 +28,7 @@ MOST: Final = 8
 """Largest number of preferred constraints of a claim: the search tries each of them."""
 
 
-class _Constraint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class _PreferredConstraint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """An entry of the annotation."""
 
     requests: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ def preferences_of(claim: ResourceClaim) -> Preferences:
 @remembered("preferred constraints of claims", key=IDENTITY, size=4096)
 def _read(claim: ResourceClaim) -> Preferences:
     try:
-        entries = msgspec.json.decode(claim.metadata.annotations[PREFERRED], type=list[_Constraint])
+        entries = msgspec.json.decode(claim.metadata.annotations[PREFERRED], type=list[_PreferredConstraint])
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
         return Preferences(problem=f"{PREFERRED} is not a JSON list of constraints: {problem}")
     if len(entries) > MOST:

@@ -78,7 +78,7 @@ class SessionConnection(asyncio.Protocol, ABC):
         self._connecting: asyncio.Task[None] | None = None
         self._tokens: list[tuple[str, str]] = []
         self._forms: dict[type, int] = {}
-        self._readers: list[_Form] = []
+        self._readers: list[_Readers] = []
         self._parts = SharedParts()
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._listed: dict[int, list[Any]] = {}
@@ -120,7 +120,7 @@ class SessionConnection(asyncio.Protocol, ABC):
             read: Callable[[bytes], Any] = reader_of(kind)
             # A list of 100,000 pods takes 900 MB with each pod decoded by itself, and 300 MB with shared parts. That
             # takes half as long again, so single pods and the few objects of other kinds are decoded as they are.
-            self._readers.append(_Form(kind, read, partial(self._parts.read, kind) if kind is Pod else read))
+            self._readers.append(_Readers(kind, read, partial(self._parts.read, kind) if kind is Pod else read))
         return known
 
     def next_id(self) -> int:
@@ -364,7 +364,7 @@ class SessionConnection(asyncio.Protocol, ABC):
         form = self._readers[shown.number]
         return self._decode(form, form.read_listed, shown)
 
-    def _decode(self, form: _Form, read: Callable[[bytes], Any], shown: Payload) -> Any:
+    def _decode(self, form: _Readers, read: Callable[[bytes], Any], shown: Payload) -> Any:
         try:
             # Nesting is not checked: the server limits the nesting of what it stores, and is trusted here.
             obj = read(shown.body)
@@ -407,7 +407,7 @@ class SessionConnection(asyncio.Protocol, ABC):
             self._fail(number, ConnectionResetError(f"{self._where}: {why}"))
 
 
-class _Form(NamedTuple):
+class _Readers(NamedTuple):
     """A type of objects, and the readers of one of them and of those of a list."""
 
     kind: type[Any]

@@ -84,12 +84,12 @@ def envelope_of(body: bytes) -> Envelope:
     raise DecodeError(problem)
 
 
-class _Head(msgspec.Struct, rename={"api_version": "apiVersion"}):
+class _EnvelopeHead(msgspec.Struct, rename={"api_version": "apiVersion"}):
     api_version: str | None = None
     kind: str | None = None
 
 
-_DECODER: Final[msgspec.json.Decoder[_Head | None]] = msgspec.json.Decoder(_Head | None)
+_DECODER: Final[msgspec.json.Decoder[_EnvelopeHead | None]] = msgspec.json.Decoder(_EnvelopeHead | None)
 
 
 def _problem(body: bytes) -> str:

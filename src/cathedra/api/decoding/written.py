@@ -27,7 +27,7 @@ class _List(msgspec.Struct, rename="camel"):
     items: list[msgspec.Raw] | None = None
 
 
-class _Head(msgspec.Struct, rename="camel"):
+class _WrittenHead(msgspec.Struct, rename="camel"):
     """The fields that every object has, of whatever kind."""
 
     kind: str = ""
@@ -36,7 +36,7 @@ class _Head(msgspec.Struct, rename="camel"):
 
 _WRITTEN_FIRST: Final = re.compile(rb'\{\s*"apiVersion":\s*"([\w./-]+)",\s*"kind":\s*"(\w+)"[,\s}]', re.ASCII)
 _LISTS = msgspec.json.Decoder(_List)
-_HEADS = msgspec.json.Decoder(_Head)
+_HEADS = msgspec.json.Decoder(_WrittenHead)
 
 
 class WrittenObject(Mapping[str, Any]):

@@ -82,7 +82,7 @@ def _has_message(kind: Any) -> bool:
     return info_of(kind) is not None  # called for every request
 
 
-class _Part(NamedTuple):
+class _FieldCodec(NamedTuple):
     """Encoding of one field. Most fields of most objects are empty, so that case is a lookup."""
 
     attribute: str
@@ -142,7 +142,7 @@ class _Codec:
                 raise ProtobufError(f"proto: wrong wireType = {key & 7} for field {self._names[key >> 3]}")
 
     def _add(self, info: TypeInfo, attributes: dict[str, str], hints: dict[str, Any]) -> None:
-        parts: list[_Part] = []
+        parts: list[_FieldCodec] = []
         for field_info in sorted(info.declared, key=lambda one: one.number):
             number = field_info.number
             if not number:
@@ -161,7 +161,7 @@ class _Codec:
 
     def _embed(
         self, outer: TypeInfo, field_info: FieldInfo, attributes: dict[str, str], hints: dict[str, Any]
-    ) -> _Part:
+    ) -> _FieldCodec:
         """Register an embedded struct and return its part: a message whose fields are the outer struct's attributes."""
         number = field_info.number
         info = locate(outer.package, field_info.go)
@@ -173,9 +173,9 @@ class _Codec:
         self._takers[number << 3 | LENGTH] = lambda values, data: inner.scan(data, values)
         self._finishers |= inner._finishers
         start = tag(number, LENGTH)
-        return _Part("", _NEVER, b"", lambda obj: start + delimited(inner.encode(obj)))
+        return _FieldCodec("", _NEVER, b"", lambda obj: start + delimited(inner.encode(obj)))
 
-    def _field(self, number: int, attribute: str, go: str, hint: Any) -> _Part:
+    def _field(self, number: int, attribute: str, go: str, hint: Any) -> _FieldCodec:
         hint = _without_none(hint)
         origin = typing.get_origin(hint)
         if origin is tuple and go.lstrip("*").startswith("[]"):
@@ -202,7 +202,7 @@ class _Codec:
         codec = _codec(hint, self._release)
         return Scalar(LENGTH, lambda value: delimited(codec.encode(value)), codec.decode, hint())
 
-    def _single(self, number: int, attribute: str, scalar: Scalar, *, optional: bool) -> _Part:
+    def _single(self, number: int, attribute: str, scalar: Scalar, *, optional: bool) -> _FieldCodec:
         start, write, read = tag(number, scalar.wire_type), scalar.write, scalar.read
 
         def take(values: Values, value: Any) -> None:
@@ -211,10 +211,12 @@ class _Codec:
         self._takers[number << 3 | scalar.wire_type] = take
         if optional:
             # Bytes have no pointers in Go, but nil differs from empty; here both are empty, and absent.
-            return _Part(attribute, b"" if scalar is _schemas.BYTES else None, b"", lambda value: start + write(value))
-        return _Part(attribute, scalar.zero, start + write(scalar.zero), lambda value: start + write(value))
+            return _FieldCodec(
+                attribute, b"" if scalar is _schemas.BYTES else None, b"", lambda value: start + write(value)
+            )
+        return _FieldCodec(attribute, scalar.zero, start + write(scalar.zero), lambda value: start + write(value))
 
-    def _message(self, number: int, attribute: str, kind: Any, *, optional: bool) -> _Part:
+    def _message(self, number: int, attribute: str, kind: Any, *, optional: bool) -> _FieldCodec:
         codec = _codec(kind, self._release)
         start = tag(number, LENGTH)
 
@@ -226,9 +228,9 @@ class _Codec:
         self._finishers[attribute] = codec.decode
 
         absent = b"" if optional else start + b"\0"
-        return _Part(attribute, None, absent, lambda value: start + delimited(codec.encode(value)))
+        return _FieldCodec(attribute, None, absent, lambda value: start + delimited(codec.encode(value)))
 
-    def _repeated(self, number: int, attribute: str, scalar: Scalar) -> _Part:
+    def _repeated(self, number: int, attribute: str, scalar: Scalar) -> _FieldCodec:
         start, write, read = tag(number, scalar.wire_type), scalar.write, scalar.read
         self._takers[number << 3 | scalar.wire_type] = lambda values, value: values.setdefault(attribute, []).append(
             read(value)
@@ -242,9 +244,9 @@ class _Codec:
         def write_all(elements: tuple[Any, ...] | None) -> bytes:
             return b"".join([start + write(element) for element in elements or ()])
 
-        return _Part(attribute, (), b"", write_all)
+        return _FieldCodec(attribute, (), b"", write_all)
 
-    def _map(self, number: int, attribute: str, scalar: Scalar) -> _Part:
+    def _map(self, number: int, attribute: str, scalar: Scalar) -> _FieldCodec:
         start = tag(number, LENGTH)
         key_start, value_start = tag(1, LENGTH), tag(2, scalar.wire_type)
         key_tag, value_tag = 1 << 3 | LENGTH, 2 << 3 | scalar.wire_type
@@ -271,7 +273,7 @@ class _Codec:
             )
 
         self._takers[number << 3 | LENGTH] = take
-        return _Part(attribute, None, b"", write_all)
+        return _FieldCodec(attribute, None, b"", write_all)
 
 
 def _nothing(obj: Any) -> tuple[Any, ...]:

@@ -63,21 +63,21 @@ class RuleFault(msgspec.Struct, frozen=True):
     """True if a single expression may cost too much."""
 
 
-class _Rule(msgspec.Struct, frozen=True):
+class _CompiledRule(msgspec.Struct, frozen=True):
     source: Mapping[str, Any]
     program: Any
     message: Any
     transition: bool
 
 
-class _Node(msgspec.Struct):
+class _RuleNode(msgspec.Struct):
     """The rules of one node of a schema, and the nodes below that have any."""
 
     schema: Schema
-    rules: list[_Rule] = msgspec.field(default_factory=list)
-    properties: dict[str, _Node] = msgspec.field(default_factory=dict)
-    additional: _Node | None = None
-    items: _Node | None = None
+    rules: list[_CompiledRule] = msgspec.field(default_factory=list)
+    properties: dict[str, _RuleNode] = msgspec.field(default_factory=dict)
+    additional: _RuleNode | None = None
+    items: _RuleNode | None = None
 
     @property
     def any(self) -> bool:
@@ -87,7 +87,7 @@ class _Node(msgspec.Struct):
 class ValidationRules:
     """All rules of one version's schema."""
 
-    def __init__(self, root: _Node) -> None:
+    def __init__(self, root: _RuleNode) -> None:
         self._root = root
         self.any = root.any
         """True if there are any rules at all."""
@@ -101,13 +101,13 @@ class ValidationRules:
 
         The evaluation ends when ``interrupted`` returns True, or when it has taken a second of processor time.
         """
-        run = _Run(interrupted)
+        run = _RuleRun(interrupted)
         if self.any:
             run.visit(self._root, new, old, "", None, has_old=old is not None)
         return run.errors
 
 
-class _Run:
+class _RuleRun:
     """One evaluation of all rules, and the rest of its cost budget."""
 
     def __init__(self, interrupted: Interrupted) -> None:
@@ -117,7 +117,7 @@ class _Run:
         used_up = CPULimit()
         self._interrupted: Interrupted = lambda: interrupted() or used_up()
 
-    def visit(self, node: _Node, new: Any, old: Any, path: str, above: Correlated | None, *, has_old: bool) -> None:
+    def visit(self, node: _RuleNode, new: Any, old: Any, path: str, above: Correlated | None, *, has_old: bool) -> None:
         """Evaluate the rules of this node and of those below; ``above`` is the closest value with a previous one."""
         if new is None:
             return  # Rules are about values that are there.
@@ -156,7 +156,7 @@ class _Run:
         return self._left <= 0 or len(self.errors) >= MAX_ERRORS
 
     def _evaluate(
-        self, rule: _Rule, celled: _CelledPair, path: str, nearest: Correlated | None, *, has_old: bool
+        self, rule: _CompiledRule, celled: _CelledPair, path: str, nearest: Correlated | None, *, has_old: bool
     ) -> None:
         # start-up time: CEL comes with the first rule
         from cathedra.cel.values import NONE, Optional
@@ -178,7 +178,7 @@ class _Run:
             kind = _REASONS.get(rule.source.get("reason", ""), ErrorType.INVALID)
             self.errors.append(FieldError(kind, where.lstrip(".") or "<nil>", celled.shown, text))
 
-    def _failed(self, error: str, rule: _Rule, path: str, kind: str) -> None:
+    def _failed(self, error: str, rule: _CompiledRule, path: str, kind: str) -> None:
         """Add the error of a rule that could not be evaluated; no rule runs after one that cost too much."""
         shown = (rule.source.get("message") or rule.source["rule"]).strip()
         # After such an error no further rule is evaluated, as in Kubernetes: the budget is that of the whole object.
@@ -200,7 +200,7 @@ class _Run:
         # Kubernetes shows the type of the value here, not the value.
         self.errors.append(FieldError(ErrorType.INVALID, path or "<nil>", kind, text))
 
-    def _message(self, rule: _Rule, variables: dict[str, Any]) -> str:
+    def _message(self, rule: _CompiledRule, variables: dict[str, Any]) -> str:
         if rule.message is not None:
             outcome = rule.message.evaluate(variables, min(CALL_LIMIT, max(self._left, 1)), self._interrupted)
             self._left -= outcome.cost
@@ -305,7 +305,7 @@ def compile_rules(
     Raises:
         DeadlineExceeded: ``interrupted`` has returned True.
     """
-    compiler = _Compiler(interrupted, where)
+    compiler = _RuleCompiler(interrupted, where)
     root = compiler.node(schema, _Spot("", root=True), Cardinality(), None)
     total = compiler.total
     if total.total > TOTAL_LIMIT:
@@ -336,7 +336,7 @@ class _Spot(msgspec.Struct, frozen=True):
         return self if self.uncorrelated_from is not None else _Spot(self.path, self.root, self.path)
 
 
-class _Compiler:
+class _RuleCompiler:
     """Compiles the rules of one schema, adding up what they may cost."""
 
     def __init__(self, interrupted: Interrupted, where: str) -> None:
@@ -349,13 +349,13 @@ class _Compiler:
         if self._interrupted():
             raise DeadlineExceeded(0.0)
 
-    def node(self, schema: Schema, spot: _Spot, cardinality: Cardinality, extent: Extent | None) -> _Node:
+    def node(self, schema: Schema, spot: _Spot, cardinality: Cardinality, extent: Extent | None) -> _RuleNode:
         """Return the rules of a node of the schema and below; ``extent`` is known if a node above has rules.
 
         Faults of the nodes below come before those of the node itself, as in Kubernetes.
         """
         self._check()
-        node = _Node(schema)
+        node = _RuleNode(schema)
         sources = schema.source.get("x-kubernetes-validations") or ()
         if sources and extent is None:
             extent = extent_of(schema, escaped, root=spot.root or schema.embedded)
@@ -379,7 +379,7 @@ class _Compiler:
             self._rules(node, sources, spot, cardinality, extent or Extent(0, 2))
         return node
 
-    def _rules(self, node: _Node, sources: Any, spot: _Spot, cardinality: Cardinality, extent: Extent) -> None:
+    def _rules(self, node: _RuleNode, sources: Any, spot: _Spot, cardinality: Cardinality, extent: Extent) -> None:
         # start-up time: CEL comes with the first rule
         from cathedra.cel.checking import types
 
@@ -411,7 +411,7 @@ class _Compiler:
 
     def _rule(
         self, source: Mapping[str, Any], where: str, declared: Any, cardinality: Cardinality, extent: Extent
-    ) -> _Rule | None:
+    ) -> _CompiledRule | None:
         # start-up time: CEL comes with the first rule
         from cathedra.cel import program
         from cathedra.cel.checking import types
@@ -438,14 +438,14 @@ class _Compiler:
             except CompileError as error:
                 detail = f"messageExpression compilation failed: {_report(error.text)}"
                 self.faults.append(RuleFault(place, rule_form(source), detail))
-                return _Rule(source, compiled, None, transition)
+                return _CompiledRule(source, compiled, None, transition)
             if message.type != types.STRING:
                 detail = "messageExpression must evaluate to a string"
                 self.faults.append(RuleFault(place, rule_form(source), detail))
-                return _Rule(source, compiled, None, transition)
+                return _CompiledRule(source, compiled, None, transition)
             # As in Kubernetes: once per object, however often the rule is evaluated.
             self._charge("messageExpression", place, message.max_cost)
-        return _Rule(source, compiled, message, transition)
+        return _CompiledRule(source, compiled, message, transition)
 
     def _charge(self, what: str, path: str, cost: int) -> None:
         if cost > EXPRESSION_LIMIT:

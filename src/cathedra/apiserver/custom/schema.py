@@ -194,10 +194,10 @@ class _Open(DocumentShape):
     """A struct that preserves unknown fields."""
 
     def __init__(self, fields: dict[str, Shape]) -> None:
-        super().__init__(_Known(fields))
+        super().__init__(_DeclaredFields(fields))
 
 
-class _Known(dict[str, Shape]):
+class _DeclaredFields(dict[str, Shape]):
     """Declared fields, and anything for every other name."""
 
     def __missing__(self, name: str) -> Shape:

@@ -70,7 +70,7 @@ class _Flags:
 
 
 @dataclass(slots=True)
-class _Group:
+class _OpenGroup:
     """An open group: the flags outside of it, its alternatives that are complete, and the pieces of the current one."""
 
     outside: _Flags
@@ -84,17 +84,17 @@ def parse(pattern: str) -> Piece:
     Raises:
         PatternError: Go's ``regexp`` refuses the pattern, or its program is too large.
     """
-    return _Parser(pattern).run()
+    return _PatternParser(pattern).run()
 
 
-class _Parser:
+class _PatternParser:
     __slots__ = ("_flags", "_groups", "_pattern", "_position", "_repeated")
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._position = 0
         self._flags = _Flags()
-        self._groups = [_Group(self._flags)]
+        self._groups = [_OpenGroup(self._flags)]
         self._repeated: int | None = None  # where the previous repetition operator begins, if it ends here
 
     def run(self) -> Piece:
@@ -153,7 +153,7 @@ class _Parser:
         if self._pattern.startswith("(?", self._position):
             self._perl_group()
             return
-        self._groups.append(_Group(self._flags))
+        self._groups.append(_OpenGroup(self._flags))
         self._position += 1
 
     def _end_group(self) -> None:
@@ -165,7 +165,7 @@ class _Parser:
         self._add(Piece(piece.forward, piece.backward, piece.source, piece.nullable, piece.height + 1, piece.repeats))
         self._position += 1
 
-    def _close(self, group: _Group) -> Piece:
+    def _close(self, group: _OpenGroup) -> Piece:
         piece = _alternated([*group.alternatives, _concatenated(group.pieces)])
         if piece.height > _MOST_NESTED:
             raise PatternError("expression nests too deeply", self._pattern)
@@ -191,7 +191,7 @@ class _Parser:
                 positive, seen = False, False
             elif character in ":)" and (positive or seen):
                 if character == ":":
-                    self._groups.append(_Group(self._flags))
+                    self._groups.append(_OpenGroup(self._flags))
                 self._flags = flags
                 return
             else:
@@ -205,7 +205,7 @@ class _Parser:
         text = self._pattern[name:end]
         if not text or not all(each == "_" or (each.isascii() and each.isalnum()) for each in text):
             raise self._error("invalid named capture", start, end + 1)
-        self._groups.append(_Group(self._flags))
+        self._groups.append(_OpenGroup(self._flags))
         self._position = end + 1
 
     # --- repetitions ---

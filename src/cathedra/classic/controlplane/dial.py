@@ -29,13 +29,13 @@ class _Dial:
         self, driver: str, endpoint: str, offered: tuple[str, ...]
     ) -> tuple[ConnectedPlugin, HealthClient | None]:
         self._versions.enter(driver, endpoint, offered)
-        return _Plugin(driver, endpoint, self._versions, clock=self._clock, metrics=self._metrics), None
+        return _ClassicPlugin(driver, endpoint, self._versions, clock=self._clock, metrics=self._metrics), None
 
     async def run(self) -> None:
         """Connections need nothing beside them."""
 
 
-class _Plugin(GRPCPluginClient):
+class _ClassicPlugin(GRPCPluginClient):
     """A driver instance, registered until its connection is closed."""
 
     def __init__(

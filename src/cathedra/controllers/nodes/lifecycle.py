@@ -47,7 +47,7 @@ class LifecycleTiming(msgspec.Struct, frozen=True):
     large_cluster: int = 50
 
 
-class _Health(msgspec.Struct):
+class _Heartbeat(msgspec.Struct):
     """Last heartbeat of a node, and the time at which it was seen (monotonic seconds)."""
 
     sign: tuple[object, ...]
@@ -72,7 +72,7 @@ class NodeLifecycleController:
         self._pods = context.informers.of(PODS)
         self._leases = context.informers.of(LEASES, namespace=LEASE_NAMESPACE)
         self._pods.store.add_index(BY_NODE, by_node, same_node)
-        self._health: dict[str, _Health] = {}
+        self._health: dict[str, _Heartbeat] = {}
         self._limits: dict[tuple[str, float], TokenBucket] = {}
         self._nodes.add_handler(on_add=self._added, on_update=self._updated, on_delete=self._removed)
 
@@ -159,7 +159,7 @@ class NodeLifecycleController:
         if health.pods_to_mark:
             health.pods_to_mark = not await self._mark_pods_not_ready(node)
 
-    def _observe(self, node: Node) -> _Health:
+    def _observe(self, node: Node) -> _Heartbeat:
         """Note signs of life."""
         lease: Lease | None = self._leases.store.get(LEASE_NAMESPACE, node.metadata.name)
         ready = find_condition(node.status.conditions, "Ready")
@@ -173,7 +173,7 @@ class NodeLifecycleController:
             if ready is None and node.metadata.creation_timestamp is not None:
                 age = max(0.0, self._clock.now() - node.metadata.creation_timestamp.timestamp)
             # A node that never reported gets its grace from its creation, also after a restart of this controller.
-            health = _Health(sign, self._clock.monotonic() - age, grace)
+            health = _Heartbeat(sign, self._clock.monotonic() - age, grace)
             self._health[node.metadata.name] = health
         # Any change counts as a sign of life. The times in it come from the node's clock, which may be wrong.
         elif health.sign != sign:

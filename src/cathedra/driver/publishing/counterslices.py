@@ -45,27 +45,27 @@ def counters_at_devices(pool: DesiredPool) -> DesiredPool:
 
 
 @dataclass(slots=True)
-class _Group:
+class _SliceGroup:
     """Devices and counter sets that must be in one slice."""
 
     devices: list[resource.Device] = field(default_factory=list)
     counters: list[resource.CounterSet] = field(default_factory=list)
 
-    def has_room(self, other: _Group) -> bool:
+    def has_room(self, other: _SliceGroup) -> bool:
         """Return True if the devices and counters of ``other`` fit into the same slice."""
         total = sum(len(one.counters) for one in (*self.counters, *other.counters))
         return len(self.devices) + len(other.devices) <= MAX_DEVICES and total <= MAX_COUNTERS_OF_SLICE
 
 
-def _groups(pool: DesiredPool) -> Sequence[_Group]:
+def _groups(pool: DesiredPool) -> Sequence[_SliceGroup]:
     """Return the devices that share counter sets, directly or by others, in the order of their first device."""
     sets = {one.name: one for part in pool.slices for one in part.shared_counters}
-    group_of: dict[str, _Group] = {}
-    groups: list[_Group] = []
+    group_of: dict[str, _SliceGroup] = {}
+    groups: list[_SliceGroup] = []
     for device in (device for part in pool.slices for device in part.devices):
         names = [one.counter_set for one in device.consumes_counters if one.counter_set in sets]
         met = _distinct(group_of[name] for name in names if name in group_of)
-        group, *others = met or [_Group()]
+        group, *others = met or [_SliceGroup()]
         if not met:
             groups.append(group)
         for other in others:
@@ -76,17 +76,17 @@ def _groups(pool: DesiredPool) -> Sequence[_Group]:
         group.devices.append(device)
         group.counters += [sets[name] for name in dict.fromkeys(names) if name not in group_of]
         group_of |= {one.name: group for one in group.counters}
-    groups += [_Group(counters=[one]) for name, one in sets.items() if name not in group_of]
+    groups += [_SliceGroup(counters=[one]) for name, one in sets.items() if name not in group_of]
     return groups
 
 
-def _distinct(groups: Iterable[_Group]) -> list[_Group]:
+def _distinct(groups: Iterable[_SliceGroup]) -> list[_SliceGroup]:
     return list({id(group): group for group in groups}.values())
 
 
-def _packed(groups: Iterable[_Group]) -> Iterator[_Group]:
+def _packed(groups: Iterable[_SliceGroup]) -> Iterator[_SliceGroup]:
     """Yield slices that hold as many groups as fit, in their order."""
-    part: _Group | None = None
+    part: _SliceGroup | None = None
     for group in groups:
         if part is not None and part.has_room(group):
             part.devices += group.devices

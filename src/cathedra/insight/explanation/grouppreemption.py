@@ -44,7 +44,7 @@ class GangPreemption(msgspec.Struct, frozen=True):
     """In the scheduler's words."""
 
 
-class _Unit(msgspec.Struct, frozen=True):
+class _EvictionUnit(msgspec.Struct, frozen=True):
     """Pods that are evicted together."""
 
     pods: tuple[Pod, ...]
@@ -72,7 +72,7 @@ def preemption_for_gang(pod: Pod, state: ClusterState) -> GangPreemption | None:
     if not found.fits:
         return GangPreemption(why="evicting all pods of lower priority would not make the pod group fit.")
     protected = _protected(gone.values(), state)
-    victims: list[_Unit] = []
+    victims: list[_EvictionUnit] = []
     # As the scheduler: units under a disruption budget are put back first, so that it is violated only if it must be.
     for unit in sorted(units, key=lambda unit: not any(one.metadata.uid in protected for one in unit.pods)):
         rest = {uid: one for uid, one in gone.items() if one not in unit.pods}
@@ -81,7 +81,7 @@ def preemption_for_gang(pod: Pod, state: ClusterState) -> GangPreemption | None:
             victims.append(unit)
         else:
             found, gone = trial, rest
-    ordered = sorted(victims, key=_Unit.importance)
+    ordered = sorted(victims, key=_EvictionUnit.importance)
     return GangPreemption(
         tuple(one for unit in ordered for one in unit.pods),
         tuple(f"{unit.group.kind} {unit.group.name}" for unit in ordered if unit.group is not None),
@@ -104,7 +104,9 @@ def gang_preemption_causes(pod: Pod, state: ClusterState) -> Iterator[Cause]:
     yield Cause("preemption", text)
 
 
-def _kept(pod: Pod, unit: _Unit, found: GangFit, gone: Mapping[str, Pod], state: ClusterState) -> GangFit | None:
+def _kept(
+    pod: Pod, unit: _EvictionUnit, found: GangFit, gone: Mapping[str, Pod], state: ClusterState
+) -> GangFit | None:
     """Return how the gang fits if a unit stays; None if it does not."""
     # A unit away from the chosen nodes does not compete with the gang.
     if not {one.spec.node_name for one in unit.pods} & found.nodes:
@@ -113,11 +115,11 @@ def _kept(pod: Pod, unit: _Unit, found: GangFit, gone: Mapping[str, Pod], state:
     return trial if trial is not None and trial.fits else None
 
 
-def _units(state: ClusterState, priority: int) -> list[_Unit]:
+def _units(state: ClusterState, priority: int) -> list[_EvictionUnit]:
     """Return the units that pods of a priority may evict, the most important first."""
     groups = StateGroups(state)
     together: dict[GroupKey, list[Pod]] = {}
-    units: list[_Unit] = []
+    units: list[_EvictionUnit] = []
     for pod in state.pods:
         if not pod.spec.node_name or is_terminal(pod):
             continue
@@ -125,11 +127,11 @@ def _units(state: ClusterState, priority: int) -> list[_Unit]:
         if group is not None:
             together.setdefault(group_key(group), []).append(pod)
         elif (pod.spec.priority or 0) < priority:
-            units.append(_Unit((pod,)))
+            units.append(_EvictionUnit((pod,)))
     for key, members in together.items():
         if all((one.spec.priority or 0) < priority for one in members):
-            units.append(_Unit(tuple(members), key))
-    return sorted(units, key=_Unit.importance)
+            units.append(_EvictionUnit(tuple(members), key))
+    return sorted(units, key=_EvictionUnit.importance)
 
 
 def _without(gone: Mapping[str, Pod], state: ClusterState) -> ClusterState:

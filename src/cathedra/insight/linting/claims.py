@@ -20,7 +20,7 @@ ClaimKey = tuple[str, str, str]
 
 
 @dataclass(slots=True)
-class _Use:
+class _ClaimUse:
     """Uses of a claim by the containers of all pods."""
 
     requests: set[str] = field(default_factory=set)
@@ -43,7 +43,7 @@ def check_claims(
         **(known or {}),
         **{key: found[0] for key, one in given.items() if (found := claim_spec_of(one)) is not None},
     }
-    uses: dict[ClaimKey, _Use] = {}
+    uses: dict[ClaimKey, _ClaimUse] = {}
     for one in objects:
         spec = pod_spec_of(one.object)
         if spec is not None:
@@ -75,7 +75,7 @@ def _check_pod(
     spec: PodSpec,
     specs: Mapping[ClaimKey, ResourceClaimSpec],
     classes: Mapping[str, tuple[str | None, ...]],
-    uses: dict[ClaimKey, _Use],
+    uses: dict[ClaimKey, _ClaimUse],
     findings: Findings,
 ) -> None:
     path = one.pod_spec_path
@@ -87,7 +87,7 @@ def _check_pod(
         source = claim_source(entry)
         template = source.resource_claim_template_name
         key = ("template" if template else "claim", one.namespace, template or source.resource_claim_name or "")
-        use = uses.setdefault(key, _Use())
+        use = uses.setdefault(key, _ClaimUse())
         use.pods += 1
         used = False
         for field_name, several in containers:
@@ -184,7 +184,7 @@ def _names(spec: ResourceClaimSpec | None) -> list[str]:
     return [each.name for each in spec.devices.requests or ()] if spec is not None else []
 
 
-def _unused_requests(one: ManifestObject, use: _Use, findings: Findings) -> None:
+def _unused_requests(one: ManifestObject, use: _ClaimUse, findings: Findings) -> None:
     found = claim_spec_of(one)
     if found is None:
         return

@@ -82,7 +82,7 @@ class ExpressionRules:
             if isinstance(compiled, CompileError):
                 _enter_issues(given, path, text, compiled, findings)
                 continue
-            reader = _Reader(given, path, compiled, findings)
+            reader = _LintedExpression(given, path, compiled, findings)
             reader.cost()
             reader.mixed_up()
             reader.fields_of_values()
@@ -111,7 +111,7 @@ class ExpressionRules:
         if isinstance(compiled, CompileError):
             _enter_issues(given, path, text, compiled, findings)
             return
-        reader = _Reader(given, path, compiled, findings)
+        reader = _LintedExpression(given, path, compiled, findings)
         reader.cost()
         reader.mixed_up()
         reader.fields_of_values()
@@ -156,7 +156,7 @@ def _hint(issue: Issue) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _LintedExpression:
     """One compiled expression in its place."""
 
     given: ManifestObject

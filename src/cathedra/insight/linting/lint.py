@@ -54,14 +54,14 @@ def lint(
         # The cluster's own gates, which differ from the defaults of its release.
         gates = against.gates.with_reported(feature_gates)
     files = list(written_files(given))
-    run = _Run(gates, against, templates)
+    run = _LintRun(gates, against, templates)
     for file in files:
         run.read(file)
     run.judge()
     return run.report(len(files))
 
 
-class _Run:
+class _LintRun:
     """One run over all files: objects are read first, for some rules need to see all of them."""
 
     def __init__(self, gates: FeatureGates, state: ClusterState | None, templates: PodTemplates) -> None:

@@ -99,7 +99,7 @@ def read_manifests(given: Input, state: ClusterState, options: ManifestOptions =
         InvalidInput: an object cannot be read, is of a version that the cluster does not serve, or has fields that its
             release does not have. Each problem is a line.
     """
-    reader = _Reader(state, options)
+    reader = _ManifestReader(state, options)
     placed = list(_placed_in(given))
     several = {one.file for one in placed if one.document > 1}
     for one in placed:
@@ -130,7 +130,7 @@ def _placed_in(given: Input) -> Iterator[Placed]:
         yield from placed_objects(given)
 
 
-class _Reader:
+class _ManifestReader:
     def __init__(self, state: ClusterState, options: ManifestOptions) -> None:
         self._state, self._options = state, options
         self.objects: list[KubeObject] = []

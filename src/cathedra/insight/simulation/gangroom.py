@@ -77,7 +77,7 @@ def further_gangs(
     slices: Sequence[ResourceSlice],
 ) -> GangRooms:
     """Count the copies of a gang that fit at once beside all that is allocated."""
-    counting = _Count(members, cluster, free)
+    counting = _Copies(members, cluster, free)
     found: Counter[tuple[tuple[str, ...], str]] = Counter()
     # Further gangs hold no devices, so nothing that is allocated binds them to a value.
     rules = DomainRules(list(cluster.nodes.values()), slices, lambda claim: None, lambda result: None)
@@ -110,7 +110,7 @@ def _domains(group: PodGroup, rules: DomainRules, claims: Sequence[ResourceClaim
                 yield _Domain(f"{one.name}/{text}" if one.name else text, both, found.values)
 
 
-class _Count:
+class _Copies:
     """Places copies; devices and resources that one copy takes are gone for the next."""
 
     def __init__(self, members: Sequence[GangMember], cluster: Cluster, free: FreeResources) -> None:

@@ -23,7 +23,7 @@ _SHORTEST: Final = 5.0
 _NANOSECONDS: Final = 10**9
 
 
-class _Reading(msgspec.Struct, frozen=True):
+class _UsageSample(msgspec.Struct, frozen=True):
     at: float
     counted: int
     """The processor time at that moment, from which the next rate is reckoned."""
@@ -42,13 +42,13 @@ class UsageMeter:
         self._runtime = runtime
         self._clock = clock
         self._began = clock.now()
-        self._readings: dict[str, _Reading] = {}
+        self._readings: dict[str, _UsageSample] = {}
 
     async def summary(self) -> dict[str, Any]:
         """Return the node's figures, and those of each pod with a container that runs."""
         used = await self._runtime.usage()
         now = self._clock.now()
-        readings: dict[str, _Reading] = {}
+        readings: dict[str, _UsageSample] = {}
         pods = []
         for worker in self._pods.workers():
             containers = [
@@ -71,8 +71,8 @@ class UsageMeter:
         return {"node": node, "pods": pods}
 
     def _read(
-        self, run: ContainerRun, used: Mapping[str, ContainerUsage], now: float, readings: dict[str, _Reading]
-    ) -> _Reading:
+        self, run: ContainerRun, used: Mapping[str, ContainerUsage], now: float, readings: dict[str, _UsageSample]
+    ) -> _UsageSample:
         seen, before = used[run.id], self._readings.get(run.id)
         if before is not None and now - before.at < _SHORTEST:
             reading = replace(before, used=seen)
@@ -80,7 +80,7 @@ class UsageMeter:
             start, spent = (run.started_at, 0) if before is None else (before.at, before.counted)
             seconds = max(now - start, 1 / _NANOSECONDS)
             rate = max(0, int((seen.cpu_nanoseconds - spent) / seconds))
-            reading = _Reading(now, seen.cpu_nanoseconds, seen, rate)
+            reading = _UsageSample(now, seen.cpu_nanoseconds, seen, rate)
         readings[run.id] = reading
         return reading
 
@@ -89,7 +89,7 @@ def _is_measured(record: ContainerRecord, used: Mapping[str, ContainerUsage]) ->
     return record.running and record.current is not None and record.current.id in used
 
 
-def _container(name: str, run: ContainerRun, reading: _Reading, now: float) -> dict[str, Any]:
+def _container(name: str, run: ContainerRun, reading: _UsageSample, now: float) -> dict[str, Any]:
     return {"name": name, "startTime": str(Time(run.started_at)), **_figures(reading.used, reading.rate, now)}
 
 

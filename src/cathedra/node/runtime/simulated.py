@@ -63,7 +63,7 @@ def by_annotations(spec: ContainerSpec) -> Act:
     return Act(float(seconds) if seconds is not None else None, int(code))
 
 
-class _Container(msgspec.Struct):
+class _SimulatedContainer(msgspec.Struct):
     spec: ContainerSpec
     act: Act
     state: ContainerRun
@@ -89,7 +89,7 @@ class SimulatedRuntime:
         self._clock = clock
         self._behaviour = behaviour
         self._start_seconds = start_seconds
-        self._containers: dict[str, _Container] = {}
+        self._containers: dict[str, _SimulatedContainer] = {}
         self._on_exit: Callable[[ContainerRun], None] = lambda _: None
 
     @property
@@ -139,19 +139,19 @@ class SimulatedRuntime:
             await self._clock.sleep(self._start_seconds)
         act = self._behaviour(spec)
         state = ContainerRun(spec.id, spec.pod, spec.name, spec.attempt, self._clock.now())
-        container = _Container(spec, act, state)
+        container = _SimulatedContainer(spec, act, state)
         self._containers[spec.id] = container
         if act.seconds is not None:
             self._end_after(container, act.seconds, act.exit_code, 0)
         return state
 
-    def _end_after(self, container: _Container, seconds: float, exit_code: int, signal: int) -> None:
+    def _end_after(self, container: _SimulatedContainer, seconds: float, exit_code: int, signal: int) -> None:
         loop = asyncio.get_running_loop()
         # A timer of the loop instead of a task: thousands of containers run at once, and virtual time advances by
         # timers.
         container.timer = loop.call_later(seconds, self._end, container, exit_code, signal)
 
-    def _end(self, container: _Container, exit_code: int, signal: int) -> None:
+    def _end(self, container: _SimulatedContainer, exit_code: int, signal: int) -> None:
         if not container.state.running:
             return
         if container.timer is not None:
@@ -174,7 +174,7 @@ class SimulatedRuntime:
         container = self._running(container_id)
         container.spec = replace(container.spec, limits=limits)
 
-    def _running(self, container_id: str) -> _Container:
+    def _running(self, container_id: str) -> _SimulatedContainer:
         container = self._containers.get(container_id)
         if container is None or not container.state.running:
             raise RuntimeFailure("NotFound", f"container {container_id} is not running")

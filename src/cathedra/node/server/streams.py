@@ -228,7 +228,7 @@ _STDERR: Final = "stderr"
 _RESIZE: Final = "resize"
 
 
-class _Streams(msgspec.Struct):
+class _CommandStreams(msgspec.Struct):
     """The streams of one command, by kind, and what arrived on them before all were there."""
 
     of: dict[str, int] = msgspec.field(default_factory=dict)
@@ -262,9 +262,9 @@ async def serve_spdy_command(
 
 async def _opened(
     connection: SpdyConnection, frames: AsyncIterator[StreamFrame], kinds: frozenset[str]
-) -> _Streams | None:
+) -> _CommandStreams | None:
     """Return the streams of ``kinds``; None if they do not come in time."""
-    streams = _Streams()
+    streams = _CommandStreams()
     try:
         async with asyncio.timeout(CREATION_SECONDS):
             while not kinds <= streams.of.keys():
@@ -278,7 +278,7 @@ async def _opened(
     return streams
 
 
-async def _take(connection: SpdyConnection, frame: OpenStream, kinds: frozenset[str], streams: _Streams) -> None:
+async def _take(connection: SpdyConnection, frame: OpenStream, kinds: frozenset[str], streams: _CommandStreams) -> None:
     kind = next((value for name, value in frame.headers.items() if name.lower() == "streamtype"), "")
     if kind not in kinds or kind in streams.of:
         await connection.reset(frame.stream)
@@ -288,7 +288,7 @@ async def _take(connection: SpdyConnection, frame: OpenStream, kinds: frozenset[
 
 
 async def _connect(
-    connection: SpdyConnection, frames: AsyncIterator[StreamFrame], streams: _Streams, process: ExecProcess
+    connection: SpdyConnection, frames: AsyncIterator[StreamFrame], streams: _CommandStreams, process: ExecProcess
 ) -> None:
     try:
         await first_of(_send_output(connection, streams, process), _take_input(frames, streams, process))
@@ -297,7 +297,7 @@ async def _connect(
 
 
 @until_gone
-async def _send_output(connection: SpdyConnection, streams: _Streams, process: ExecProcess) -> None:
+async def _send_output(connection: SpdyConnection, streams: _CommandStreams, process: ExecProcess) -> None:
     async for channel, data in process.output():
         stream = streams.of.get(_STDOUT if channel == STDOUT else _STDERR)
         if stream is not None:
@@ -305,7 +305,7 @@ async def _send_output(connection: SpdyConnection, streams: _Streams, process: E
     await _end(connection, streams, exit_status(await process.wait()))
 
 
-async def _end(connection: SpdyConnection, streams: _Streams, status: Mapping[str, Any]) -> None:
+async def _end(connection: SpdyConnection, streams: _CommandStreams, status: Mapping[str, Any]) -> None:
     """Send the exit status, and end the streams."""
     await connection.send(streams.of[_ERROR], json.dumps(status).encode(), fin=True)
     for kind in (_STDOUT, _STDERR):
@@ -314,7 +314,7 @@ async def _end(connection: SpdyConnection, streams: _Streams, status: Mapping[st
 
 
 @until_gone
-async def _take_input(frames: AsyncIterator[StreamFrame], streams: _Streams, process: ExecProcess) -> None:
+async def _take_input(frames: AsyncIterator[StreamFrame], streams: _CommandStreams, process: ExecProcess) -> None:
     """Hand input to the command until the client is gone."""
     for frame in streams.early:
         await _hand_over(frame, streams, process)
@@ -322,7 +322,7 @@ async def _take_input(frames: AsyncIterator[StreamFrame], streams: _Streams, pro
         await _hand_over(frame, streams, process)
 
 
-async def _hand_over(frame: StreamFrame, streams: _Streams, process: ExecProcess) -> None:
+async def _hand_over(frame: StreamFrame, streams: _CommandStreams, process: ExecProcess) -> None:
     if not isinstance(frame, Data):
         return
     if frame.stream == streams.of.get(_STDIN):

@@ -274,14 +274,14 @@ def opened_subpath(volume: Path, subpath: str) -> Iterator[int]:
     """Yield a descriptor (``O_PATH``) of ``subpath`` in ``volume``; see `make_subpath`."""
     if Path(subpath).is_absolute() or ".." in Path(subpath).parts:
         raise ContainerConfigError(f'subPath "{subpath}" must be a relative path without ..')
-    walk = _Walk(volume, subpath)
+    walk = _DirectoryWalk(volume, subpath)
     try:
         yield walk.to_the_end()
     finally:
         walk.close()
 
 
-class _Walk:
+class _DirectoryWalk:
     """The directories from a volume down to where the walk is, each as a descriptor."""
 
     def __init__(self, volume: Path, subpath: str) -> None:

@@ -60,7 +60,7 @@ def to_protobuf(body: bytes) -> bytes:
     Raises:
         StatusError: 406, its kind has no such form.
     """
-    head = msgspec.json.decode(body, type=_Head)
+    head = msgspec.json.decode(body, type=_AnswerHead)
     gvk = GroupVersionKind.parse(head.api_version, head.kind)
     try:
         target = _META_TYPES[gvk.kind] if gvk.group == _META or gvk.kind == "Status" else type_of(gvk)
@@ -98,6 +98,6 @@ def not_marshalable(go_type: str) -> StatusError:
     )
 
 
-class _Head(msgspec.Struct, rename={"api_version": "apiVersion"}):
+class _AnswerHead(msgspec.Struct, rename={"api_version": "apiVersion"}):
     api_version: str = ""
     kind: str = ""

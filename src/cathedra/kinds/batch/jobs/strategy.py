@@ -298,7 +298,7 @@ _COUNTERS: Final = ("active", "succeeded", "failed", "ready", "terminating")
 _TERMINAL: Final = ("Failed", "Complete", "FailureTarget")
 
 
-class _Change:
+class _StatusChange:
     """The status of a job before and after a write."""
 
     def __init__(self, new: batch_v1.Job, old: batch_v1.Job) -> None:
@@ -331,7 +331,7 @@ class _Change:
 
 def validate_job_status(new: batch_v1.Job, old: batch_v1.Job) -> ErrorList:
     """Return the errors of a changed status, in Kubernetes' order."""
-    errors, change = ErrorList(), _Change(new, old)
+    errors, change = ErrorList(), _StatusChange(new, old)
     for name in _COUNTERS:
         value = getattr(change.new, name)
         if value is not None and value < 0:
@@ -371,7 +371,7 @@ def _refuse(errors: ErrorList, words: str) -> None:
     errors.invalid(_CONDITIONS, OMITTED, words)
 
 
-def _conditions(errors: ErrorList, change: _Change) -> None:
+def _conditions(errors: ErrorList, change: _StatusChange) -> None:
     """Check conditions that exclude or need each other, and the time of completion."""
     status, complete = change.new, change.complete
     if change.turns("Complete", "Failed") and complete and change.failed:
@@ -394,7 +394,7 @@ def _conditions(errors: ErrorList, change: _Change) -> None:
         _refuse(errors, "cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
 
 
-def _finished(errors: ErrorList, change: _Change) -> None:
+def _finished(errors: ErrorList, change: _StatusChange) -> None:
     """Check that a finished job has started and has nothing left to do."""
     if not change.finished:
         return
@@ -412,7 +412,7 @@ def _finished(errors: ErrorList, change: _Change) -> None:
         errors.invalid(_STATUS.child("uncountedTerminatedPods"), uncounted, words)
 
 
-def _indexes(errors: ErrorList, change: _Change) -> None:
+def _indexes(errors: ErrorList, change: _StatusChange) -> None:
     """Check the indexes that have succeeded and those that have failed."""
     spec, status = change.job.spec, change.new
     completions, failed = spec.completions, status.failed_indexes
@@ -467,7 +467,7 @@ _MOST_INTERVALS: Final = 1_000
 _LONGEST_INTERVAL: Final = 32
 
 
-def _success(errors: ErrorList, change: _Change) -> None:
+def _success(errors: ErrorList, change: _StatusChange) -> None:
     met = change.has("SuccessCriteriaMet")
     if met and change.failed:
         _refuse(errors, "cannot set SuccessCriteriaMet=True and Failed=true conditions")
@@ -477,7 +477,7 @@ def _success(errors: ErrorList, change: _Change) -> None:
         _refuse(errors, "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
 
 
-def _progress(errors: ErrorList, change: _Change) -> None:
+def _progress(errors: ErrorList, change: _StatusChange) -> None:
     """Check that nothing that was reached is taken back."""
     new, old, spec = change.new, change.old, change.job.spec
     for condition in _TERMINAL:
