@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import Any, Protocol
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import internal_error
@@ -47,15 +48,11 @@ class CommitLog:
         self._storage = storage
         self._tables = tables
         self._assigned = 0
-        self._settled = 0
+        self.revision = 0
+        """The revision of the last settled write."""
         self.followers: list[Follower] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         """For the futures of writes: looking up the running loop is a system call, which costs more than the future."""
-
-    @property
-    def revision(self) -> int:
-        """The revision of the last settled write."""
-        return self._settled
 
     @property
     def problem(self) -> str:
@@ -70,7 +67,7 @@ class CommitLog:
         """
         self._loop = asyncio.get_running_loop()
         snapshot = await self._storage.load()
-        self._assigned = self._settled = snapshot.revision
+        self._assigned = self.revision = snapshot.revision
         self._tables.load(snapshot)
 
     async def catch_up(self) -> None:
@@ -103,7 +100,7 @@ class CommitLog:
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
         change = StoredChange(revision, entry, previous, deleted=True)
         write = Write(table.stored_under + previous.key, revision, None)
-        self._storage.commit(write, partial(self._finish, table, change, write, done))
+        self._storage.commit(write, _Commit(self, table, change, write, done).settled)
         return done
 
     def end(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
@@ -135,7 +132,7 @@ class CommitLog:
             # A resource that was not served when the write began may be now. The note is then in its table.
             place = located or self._tables.locate(key)
             if error is None:
-                self._settled = revision
+                self.revision = revision
                 self._tables.take(write, place)
                 # After the tables: a follower that answers its client must not be ahead of what can be read here.
                 for follower in self.followers:
@@ -183,26 +180,30 @@ class CommitLog:
         self._assigned = revision
         entry = StoredObject(key, obj, revision, {table.definition.type: body}, size=size)
         change, write = StoredChange(revision, entry, previous), Write(table.stored_under + key, revision, body)
-        self._storage.commit(write, partial(self._finish, table, change, write, done))
+        self._storage.commit(write, _Commit(self, table, change, write, done).settled)
         return entry
 
-    def _finish(
-        self,
-        table: Table,
-        change: StoredChange,
-        write: Write,
-        done: asyncio.Future[StoredObject] | None,
-        error: StorageError | None,
-    ) -> None:
-        """Enter a change that the store has settled, and end its write."""
+
+class _Commit(msgspec.Struct, frozen=True):
+    """A write that was handed to the store. ``done`` is its future; None as in `CommitLog._append`."""
+
+    log: CommitLog
+    table: Table
+    change: StoredChange
+    write: Write
+    done: asyncio.Future[StoredObject] | None
+
+    def settled(self, error: StorageError | None) -> None:
+        """Enter the change if the store has settled it, and end the write."""
+        log, table, change, done = self.log, self.table, self.change, self.done
         if error is None:
             # Before the table is changed: observers and watchers that read the revision must not find one before their
             # event.
-            self._settled = change.revision
+            log.revision = change.revision
             table.apply(change)
-            if self.followers:
-                for follower in self.followers:
-                    follower.settled(write, None)
+            if log.followers:
+                for follower in log.followers:
+                    follower.settled(self.write, None)
         if done is None:
             return
         entry = change.entry
