@@ -94,8 +94,8 @@ class RequestContext(msgspec.Struct, frozen=True, gc=False):
     api_version: str = ""
     """The version in which the object was sent, as ``resource.k8s.io/v1beta1``."""
     # A function and no mapping: looking up the namespace on every write would cost more than most strategies take.
-    namespace_labels: Callable[[], Mapping[str, str]] = dict
-    """Returns the labels of the object's namespace, which few rules need, or none for cluster-scoped kinds."""
+    namespace_labels: Callable[[str], Mapping[str, str]] = lambda _: {}
+    """Returns the labels of a namespace, which few rules need; none if it does not exist."""
     user: Requester | None = None
     """The user of the request; None outside of requests."""
     expressions: ExpressionChecker | None = None

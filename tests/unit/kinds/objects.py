@@ -39,7 +39,7 @@ def context(
 ) -> RequestContext:
     """A request at a fixed time, in a namespace with ``labels``."""
     opened = gates(release, everything=everything, **overrides)
-    return RequestContext(gates=opened, now=NOW, namespace_labels=lambda: labels)
+    return RequestContext(gates=opened, now=NOW, namespace_labels=lambda _: labels)
 
 
 def exactly(name: str = "r", **more: Any) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -95,7 +94,7 @@ class ServerContext(msgspec.Struct, frozen=True):
             gates=self.gates,
             now=self.clock.now(),
             api_version=call.version.api_version,
-            namespace_labels=partial(self.namespace_labels, call.namespace),
+            namespace_labels=self.namespace_labels,
             user=call.user,
             expressions=self.expressions,
             # None means that every field is permitted: the rules need not call the authorizer.

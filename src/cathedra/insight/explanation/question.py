@@ -214,7 +214,7 @@ def with_siblings(pod: Pod, wanted: int, state: ClusterState) -> ClusterState:
 
 
 def _context(state: ClusterState, labels: Mapping[str, str] = MappingProxyType({})) -> RequestContext:
-    return RequestContext(gates=state.gates, now=state.now or _FAR_FUTURE, namespace_labels=lambda: labels)
+    return RequestContext(gates=state.gates, now=state.now or _FAR_FUTURE, namespace_labels=lambda _: labels)
 
 
 class ManifestSubjects(msgspec.Struct, frozen=True):

@@ -112,7 +112,7 @@ class ObjectChecks:
             gates=self._gates,
             now=self._now,
             api_version=given.manifest.gvk.api_version,
-            namespace_labels=lambda: labels,
+            namespace_labels=lambda _: labels,
             expressions=self._expressions,
         )
 

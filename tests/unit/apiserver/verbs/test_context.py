@@ -39,7 +39,7 @@ async def test_strategies_know_the_user_the_version_and_the_labels_of_the_namesp
     await api.admin.resource(NAMESPACES).create(labelled)
     context = api.server.context.strategy_context(call(api, namespace="team"))
     assert (context.user, context.api_version) == (UserInfo("ada", ("g",)), "v1")
-    assert context.namespace_labels()["a"] == "b"
+    assert context.namespace_labels("team")["a"] == "b"
     assert context.now == api.clock.now()
     assert context.gates == api.server.context.gates
     assert api.server.context.namespace_labels("nowhere") == api.server.context.namespace_labels("") == {}

@@ -121,7 +121,7 @@ def _admin_access(
     # of the claim must still be able to finish.
     if not any(given) or any(map(_with_admin_access, _results(old.status))):
         return
-    if refusal := admin_access_refusal(context):
+    if refusal := admin_access_refusal(new.metadata.namespace, context):
         path = _STATUS.child("allocation", "devices", "results")
         first = next(position for position, is_given in enumerate(given) if is_given)
         errors.forbidden(path.index(first).child("adminAccess"), refusal)

@@ -101,7 +101,7 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
 
     def validate_access(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
         """Refuse admin access where its namespace does not allow it."""
-        return paths_of_release(validate_admin_access(obj.spec, context), context.gates)
+        return paths_of_release(validate_admin_access(obj.spec, obj.metadata.namespace, context), context.gates)
 
     def selectors(self, obj: resource.ResourceClaim) -> Sequence[str]:
         """Return those of all requests, if they are many."""
@@ -295,7 +295,7 @@ class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):
 
     def validate_access(self, obj: resource.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
         """Refuse admin access where its namespace does not allow it."""
-        return paths_of_release(validate_admin_access(obj.spec.spec, context), context.gates)
+        return paths_of_release(validate_admin_access(obj.spec.spec, obj.metadata.namespace, context), context.gates)
 
     def selectors(self, obj: resource.ResourceClaimTemplate) -> Sequence[str]:
         """Return those of all requests, if they are many."""

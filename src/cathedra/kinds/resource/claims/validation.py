@@ -72,8 +72,8 @@ def validate_template_update(
     return errors
 
 
-def admin_access_refusal(context: RequestContext) -> str:
-    """Return why claims of the request's namespace may not have admin access, or "" if they may.
+def admin_access_refusal(namespace: str, context: RequestContext) -> str:
+    """Return why claims of a namespace may not have admin access, or "" if they may.
 
     Since 1.33 the server itself requires a label of the namespace; before, policies were the only way.
     """
@@ -81,17 +81,17 @@ def admin_access_refusal(context: RequestContext) -> str:
     if not gates.has(behaviours.ADMIN_ACCESS_NEEDS_LABEL):
         return ""
     label = ADMIN_LABEL if gates.has(behaviours.ADMIN_LABEL_OF_GROUP) else ADMIN_LABEL_OF_133
-    if context.namespace_labels().get(label) == "true":
+    if context.namespace_labels(namespace).get(label) == "true":
         return ""
     return f"admin access to devices requires the `{label}: true` label on the containing namespace"
 
 
-def validate_admin_access(spec: resource.ResourceClaimSpec, context: RequestContext) -> ErrorList:
+def validate_admin_access(spec: resource.ResourceClaimSpec, namespace: str, context: RequestContext) -> ErrorList:
     """Return the first request for admin access in a namespace whose claims may not have it."""
     errors = ErrorList()
     for position, request in enumerate(spec.devices.requests or ()):
         if request.exactly is not None and request.exactly.admin_access:
-            if refusal := admin_access_refusal(context):
+            if refusal := admin_access_refusal(namespace, context):
                 path = FieldPath("spec").child("devices", "requests").index(position).child("adminAccess")
                 errors.forbidden(path, refusal)
             break
