@@ -235,8 +235,11 @@ class Column(msgspec.Struct, frozen=True):
     priority: int = 0
 
 
-class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """A kind with its names, versions, rules and table. ``versions`` is in order of preference; the hub is ``type``."""
+class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
+    """A kind with its names, versions, rules and table. ``versions`` is in order of preference; the hub is ``type``.
+
+    Definitions are equal if they are the same object: their functions could not be compared.
+    """
 
     group: str
     kind: str

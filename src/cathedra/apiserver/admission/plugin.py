@@ -19,7 +19,7 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import AnyDefinition
-from cathedra.remembering import IDENTITY, remembered
+from cathedra.remembering import remembered
 
 Observe = Callable[[GroupResource, Callable[[StoredChange], None]], None]
 
@@ -195,7 +195,7 @@ class _Handlers(msgspec.Struct, frozen=True):
 
 
 # To go through some 20 plugins takes 8 µs, three times for each write, and few plugins handle it.
-@remembered("apiserver.admission.plugin.handlers", size=1024, key=IDENTITY)
+@remembered("apiserver.admission.plugin.handlers", size=1024)
 def _handlers(rules: _Rules, definition: AnyDefinition, subresource: str, operation: str) -> _Handlers:
     chain = rules.chain()
     handling = [
