@@ -11,7 +11,8 @@ from typing import Final
 
 from cathedra.advisor.model import ClusterModel
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.core.scheduling_v1beta1 import PodGroup
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.scheduling_v1beta1 import PodGroup, PodGroupSpec
 from cathedra.api.resource import ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import encode, replace
 from cathedra.clock import Clock
@@ -19,8 +20,8 @@ from cathedra.insight.simulation.gangroom import GangMember, further_gangs
 from cathedra.scheduler.judging import requests_of
 from cathedra.semantics.groupdomains import SAME_ATTRIBUTE, SAME_LABEL
 from cathedra.semantics.podclaims import pod_group_name
-from cathedra.semantics.podgroups import least_count, topology_key
-from cathedra.semantics.pods import is_terminal, spec_form
+from cathedra.semantics.podgroups import least_count
+from cathedra.semantics.pods import is_terminal, spec_form, workload_labels
 
 MOST_GANGS: Final = 50
 """Gangs that are counted: those with waiting pods, then the newest."""
@@ -89,9 +90,10 @@ class GangCapacity:
 
     def _count(self, group: PodGroup, pods: Sequence[Pod]) -> Mapping[tuple[str, str], int]:
         forms = [self._form(pod) for pod in pods]
-        notes = group.metadata.annotations
-        places = (topology_key(group), notes.get(SAME_LABEL), notes.get(SAME_ATTRIBUTE))
-        demands = (tuple(sorted(forms)), places)
+        # Counting gets what is in the key and nothing else: a constraint that is read and not in the key has no effect
+        # for any gang, instead of the effect of another gang's.
+        group = _constraints_of(group)
+        demands = (tuple(sorted(forms)), encode(group))
         if demands not in self._known:
             members = {form: self._member(pod) for form, pod in zip(forms, pods, strict=True)}
             found = further_gangs(
@@ -107,15 +109,20 @@ class GangCapacity:
         return self._known[demands]
 
     def _form(self, pod: Pod) -> bytes:
-        """Return a value that is equal for pods with equal demands."""
-        return spec_form(pod) + b"".join(encode(claim.spec) for claim in self._claims(pod))
+        """Return a value that is equal for pods with equal demands, which `_member` then reads alone."""
+        # Namespace and labels, because pods on a node may refuse others by them.
+        labels = sorted(workload_labels(pod).items())
+        claims = [claim.spec for claim in self._claims(pod)]
+        return encode((pod.metadata.namespace, labels, claims)) + spec_form(pod)
 
     def _member(self, pod: Pod) -> GangMember:
-        copy = replace(
-            pod,
-            metadata=replace(pod.metadata, name=f"{pod.metadata.name}-copy", uid=f"{pod.metadata.uid}-copy"),
+        own = pod.metadata
+        copy = Pod(
+            metadata=ObjectMeta(
+                name=f"{own.name}-copy", namespace=own.namespace, uid=f"{own.uid}-copy", labels=workload_labels(pod)
+            ),
             # Without its claims, which belong to the pod itself and have the devices of its node.
-            spec=replace(pod.spec, node_name="", scheduling_group=None, resource_claims=()),
+            spec=replace(pod.spec, node_name="", hostname="", scheduling_group=None, resource_claims=()),
         )
         judgement = self._model.filters.judge(copy)
         nodes = frozenset[str]()
@@ -142,6 +149,14 @@ class GangCapacity:
 
     def _free(self, node: str) -> Mapping[str, int]:
         return self._model.filters.free_on(node)
+
+
+def _constraints_of(group: PodGroup) -> PodGroup:
+    """Return a group with nothing but what its pods must have in common."""
+    notes = group.metadata.annotations
+    kept: dict[str, str] = {name: notes[name] for name in (SAME_LABEL, SAME_ATTRIBUTE) if name in notes}
+    spec = PodGroupSpec(scheduling_constraints=group.spec.scheduling_constraints)
+    return PodGroup(metadata=ObjectMeta(annotations=kept), spec=spec)
 
 
 def _created(group: PodGroup) -> float:

@@ -29,7 +29,7 @@ from cathedra.scheduler.nodesearch import SelectedNode
 from cathedra.scheduler.plugins.gangs import placement_feasible
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.semantics.podgroups import GroupKey, GroupNode
-from cathedra.semantics.pods import spec_form
+from cathedra.semantics.pods import spec_form, workload_labels
 
 _ORDERS: Final = 24
 """Largest number of orders of different pods that are tried."""
@@ -38,14 +38,6 @@ Outcome = HeldPod | UnschedulablePod | Status
 Counts = Mapping[GroupKey, int]
 
 
-_ORDINALS: Final = frozenset(
-    {
-        "apps.kubernetes.io/pod-index",
-        "batch.kubernetes.io/job-completion-index",
-        "statefulset.kubernetes.io/pod-name",
-    }
-)
-"""Labels in which the pods of one workload differ."""
 _DEPEND_ON_OTHERS: Final = frozenset({"InterPodAffinity", "PodTopologySpread"})
 """Plugins that may refuse a pod alone and not beside others of its gang."""
 
@@ -71,7 +63,7 @@ def joint_pods(
         pod, used = entry.info.pod, claims[entry.uid]
         if used is None:
             return entry.uid
-        labels = sorted((key, value) for key, value in pod.metadata.labels.items() if key not in _ORDINALS)
+        labels = sorted(workload_labels(pod).items())
         # A claim that is allocated, or that others of the gang use too, is not interchangeable with an equal one.
         devices = tuple(
             (claim.metadata.uid if users[claim.metadata.uid] > 1 or claim.status.allocation else "", encode(claim.spec))

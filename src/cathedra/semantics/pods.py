@@ -82,6 +82,20 @@ def containers_at(path: FieldPath, spec: PodSpec) -> Iterator[tuple[FieldPath, C
             yield path.child(name).index(position), container
 
 
+_ORDINALS: Final = frozenset(
+    {
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/job-completion-index",
+        "statefulset.kubernetes.io/pod-name",
+    }
+)
+
+
+def workload_labels(pod: Pod) -> dict[str, str]:
+    """Return the labels of a pod without those in which the pods of one workload differ."""
+    return {key: value for key, value in pod.metadata.labels.items() if key not in _ORDINALS}
+
+
 _TOKEN_VOLUME: Final = re.compile(rb"kube-api-access-[a-z0-9]+")
 """Name of the volume that admission gives to every pod, with random letters at its end."""
 

@@ -22,22 +22,23 @@ GATES = FeatureGates.for_release(
 )
 
 
-async def gang(world: World, name: str, size: int, count: int = 1, **more: Any) -> None:
+async def gang(
+    world: World, name: str, size: int, count: int = 1, *, labels: Mapping[str, str] = {}, **more: Any
+) -> None:
     """A gang whose pods want devices of claims of their own."""
     spec = {"schedulingPolicy": {"gang": {"minCount": size}}, **more}
     await world.create(from_dict(PodGroup, {"metadata": {"name": name, "namespace": "default"}, "spec": spec}))
     for number in range(size):
         own = f"{name}-{number}"
         made = claim(own, exactly(count=count))
-        await world.create(made, member(own, name))
+        await world.create(made, member(own, name, labels))
 
 
-def member(name: str, group: str) -> Pod:
+def member(name: str, group: str, labels: Mapping[str, str]) -> Pod:
     made = [{"name": "gpu", "resourceClaimName": name}]
     entry = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
-    return pod(
-        name, resourceClaims=entry, schedulingGroup={"podGroupName": group}, status={"resourceClaimStatuses": made}
-    )
+    status = {"resourceClaimStatuses": made}
+    return pod(name, labels=labels, resourceClaims=entry, schedulingGroup={"podGroupName": group}, status=status)
 
 
 async def counted(world: World) -> Mapping[tuple[str, str, str, str], int]:
@@ -81,6 +82,18 @@ async def test_nodes_that_pods_cannot_reach_and_processors_count(world: World) -
     await world.create(node("n2", taints=taints), slice_("n2", 8), node("n3", pods="1"), slice_("n3", 8))
     await gang(world, "g", 1)
     assert await counted(world) == {("default", "g", "gpu", ""): 3}
+
+
+@run_with(lambda test: with_world(test, GATES))
+async def test_gangs_with_other_labels_are_counted_by_themselves(world: World) -> None:
+    """Pods on a node may refuse others by their labels, so equal specs do not suffice."""
+    await world.create(node("n2", labels={"kubernetes.io/hostname": "n2"}), slice_("n2", 8))
+    red = {"labelSelector": {"matchLabels": {"tenant": "red"}}, "topologyKey": "kubernetes.io/hostname"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [red]}}
+    await world.create(pod("guard", nodeName="n2", affinity=apart))
+    for tenant in ("red", "blue"):
+        await gang(world, tenant, 1, labels={"tenant": tenant})
+    assert await counted(world) == {("default", "red", "gpu", ""): 2, ("default", "blue", "gpu", ""): 10}
 
 
 @run_with(lambda test: with_world(test, GATES))
