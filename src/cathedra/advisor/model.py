@@ -11,18 +11,25 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, TypeVar, cast
 
 from cathedra.allocation import Budget, Cluster
 from cathedra.api.core.apps_v1 import DaemonSet
 from cathedra.api.core.batch_v1 import CronJob
-from cathedra.api.core.core_v1 import Event, Node, Pod
-from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.core.core_v1 import Event, Node, NodeStatus, Pod, PodStatus
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.core.scheduling_v1alpha3 import Workload
-from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from cathedra.api.resource import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimStatus,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer, InformerObserver, SharedInformers
@@ -31,6 +38,7 @@ from cathedra.client.transport import APICall, Transport, WatchEvent
 from cathedra.insight.reading.live import ServerFeatures
 from cathedra.insight.reading.state import ClusterState, Note, ReadKind, note_on, read_kind
 from cathedra.offload import ComputeThread
+from cathedra.remembering import everything_but
 from cathedra.scheduler.judging import Filters, requests_of
 from cathedra.semantics.podclaims import has_claims
 
@@ -157,12 +165,7 @@ class ClusterModel:
 
     def _node_updated(self, old: Node, new: Node) -> None:
         self._nodes[new.metadata.name] = new
-        # Nodes report their health every few seconds, which changes no verdict.
-        if (old.spec, old.metadata.labels, old.status.allocatable) != (
-            new.spec,
-            new.metadata.labels,
-            new.status.allocatable,
-        ):
+        if _supplied(old) != _supplied(new):
             self._supply(new)
 
     def _node_gone(self, node: Node) -> None:
@@ -170,12 +173,11 @@ class ClusterModel:
         self._supply(node)
 
     def _pod_updated(self, old: Pod, new: Pod) -> None:
-        # A running pod reports its containers, and the scheduler its refusal.
         if _judged(old) != _judged(new):
             self._note(new)
 
     def _claim_updated(self, old: ResourceClaim, new: ResourceClaim) -> None:
-        if old.spec != new.spec or old.status.allocation != new.status.allocation:
+        if _held(old) != _held(new):
             self._note(new)
 
 
@@ -184,10 +186,72 @@ def _missing(kind: ReadKind) -> str:
     return f"{text}: {kind.consequence}" if kind.consequence else text
 
 
+_WRITTEN: Final = "it tells of writes"
+_REPORT: Final = "a report that no filter reads"
+_OF_CONTAINERS: Final = "a report of containers; the spec has what they request"
+_IGNORED: Final[Mapping[type[Any], Mapping[str, str]]] = {
+    ObjectMeta: {
+        "resource_version": _WRITTEN,
+        "generation": _WRITTEN,
+        "managed_fields": _WRITTEN,
+        "annotations": "no filter reads those of nodes and pods; those of claims are compared",
+        "finalizers": "they keep an object, and change nothing of it",
+        "deletion_timestamp": "that an object is being deleted is compared, not since when",
+        "deletion_grace_period_seconds": _REPORT,
+    },
+    NodeStatus: {
+        "phase": _REPORT,
+        "conditions": "heartbeats; filters read the taints that follow from them",
+        "addresses": _REPORT,
+        "daemon_endpoints": _REPORT,
+        "node_info": _REPORT,
+        "images": "scores alone read them",
+        "volumes_in_use": _REPORT,
+        "volumes_attached": _REPORT,
+        "config": _REPORT,
+    },
+    PodStatus: {
+        "observed_generation": _WRITTEN,
+        "phase": "that a pod has ended is compared",
+        "conditions": "the scheduler's refusal, and reports of containers",
+        "message": _REPORT,
+        "reason": _REPORT,
+        "host_ip": _REPORT,
+        "host_ips": _REPORT,
+        "pod_ip": _REPORT,
+        "pod_ips": _REPORT,
+        "start_time": "it orders victims of a preemption alone",
+        "init_container_statuses": _OF_CONTAINERS,
+        "container_statuses": _OF_CONTAINERS,
+        "ephemeral_container_statuses": _OF_CONTAINERS,
+        "qos_class": "it follows from the spec",
+        "volume_health": _REPORT,
+    },
+    ResourceClaimStatus: {"devices": "reports of drivers"},
+}
+"""Fields that change with no verdict, and why. All others are compared, also those that are added later."""
+_metadata, _node_status, _pod_status, _claim_status = (
+    everything_but(kind, reasons) for kind, reasons in _IGNORED.items()
+)
+
+
+def _supplied(node: Node) -> tuple[object, ...]:
+    """Return what verdicts depend on of a node."""
+    return _identity(node), node.spec, _node_status(node.status)
+
+
 def _judged(pod: Pod) -> tuple[object, ...]:
     """Return what verdicts on a pod, and on others, depend on."""
-    over = pod.metadata.deletion_timestamp is not None, pod.status.phase in ("Succeeded", "Failed")
-    return pod.spec, pod.metadata.labels, pod.status.resource_claim_statuses, over
+    return _identity(pod), pod.spec, _pod_status(pod.status), pod.status.phase in ("Succeeded", "Failed")
+
+
+def _held(claim: ResourceClaim) -> tuple[object, ...]:
+    """Return what verdicts depend on of a claim."""
+    return _identity(claim), claim.metadata.annotations, claim.spec, _claim_status(claim.status)
+
+
+def _identity(obj: KubeObject) -> tuple[object, ...]:
+    return _metadata(obj.metadata), obj.metadata.deletion_timestamp is not None
 
 
 # Turns of the model: either changes of the cluster are applied, or a thread computes on it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -12,8 +12,9 @@ import pytest
 
 from cathedra.advisor.model import ModelTurns, TurnTransport
 from cathedra.api.core.batch_v1 import Job
-from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.core_v1 import Node, NodeFeatures, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import Status, StatusError, not_found
 from cathedra.api.struct import replace
@@ -80,6 +81,32 @@ async def test_heartbeats_of_nodes_and_reports_of_pods_change_no_verdict(world: 
     assert advisor.model.version == before
     await world.delete(Pod, "a")
     await world.clock.sleep(2)
+    assert advisor.model.version > before
+
+
+def changed(**status: Any) -> Callable[[Any], Any]:
+    return lambda one: replace(one, status=replace(one.status, **status))
+
+
+@run_with(with_world)
+async def test_every_part_of_a_status_that_filters_read_may_change_a_verdict(world: World) -> None:
+    advisor = world.advise()
+    await world.create(*waiting("a"))
+    await world.clock.sleep(2)
+    consumer = ResourceClaimConsumerReference(resource="pods", name="a", uid="u")
+    changes: list[tuple[Any, str, Callable[[Any], Any]]] = [
+        (Node, "n1", changed(declared_features=("DRAOptionalNodeOperations",))),
+        (Node, "n1", changed(features=NodeFeatures(supplemental_groups_policy=True))),
+        (Pod, "a", changed(nominated_node_name="n1")),
+    ]
+    for kind, name, change in changes:
+        before = advisor.model.version
+        await world.change(kind, name, change, status=True)
+        await world.clock.sleep(2)
+        assert advisor.model.version > before, (kind, change)
+    held = ResourceClaim(status=ResourceClaimStatus(reserved_for=(consumer,)))
+    before = advisor.model.version
+    advisor.model._claim_updated(ResourceClaim(), held)
     assert advisor.model.version > before
 
 
