@@ -23,11 +23,13 @@ from typing import Final
 from cathedra.clock import Clock
 from cathedra.memory import resident_bytes, return_freed
 
-YOUNG: Final = 25_000
-"""New objects between two collections; 700 in Python's own setting. Some 5 MiB at most wait for theirs."""
+YOUNG: Final = 12_500
+"""New objects between two collections; 700 in Python's own setting. Some 3 MiB at most wait for theirs. Twice as many
+save no instructions, and stop the process for twice as long."""
 MIDDLE: Final = 2
 """Collections of new objects between two that include those which survived the first; ten in Python's own setting.
-The second kind stops the process for 0.4 to 0.9 ms for each thousand objects: 70 ms at most for three times `YOUNG`."""
+The second kind stops the process for 0.4 to 0.9 ms for each thousand objects, on a busy machine for 2 ms: 30 or 80 ms
+for three times `YOUNG`."""
 LOOK_SECONDS: Final = 1.0
 LATER_SECONDS: Final = (5.0, 10.0, 20.0, 40.0)
 """From the last growth, and from each time to the next."""
