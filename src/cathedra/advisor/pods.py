@@ -28,7 +28,7 @@ from cathedra.insight.explanation.report import Cause, Explanation
 from cathedra.insight.reading.state import ClusterState
 from cathedra.scheduler.judging import DEFAULT_SCHEDULER
 from cathedra.semantics.owners import controller_of
-from cathedra.semantics.pods import is_terminal
+from cathedra.semantics.pods import is_terminal, workload_labels
 
 NOT_MADE: Final = "claims not made"
 """Kind of the cause that the controller has not made the pod's claims."""
@@ -116,12 +116,14 @@ class WaitingPods:
             return
         known = self.by_uid.get(uid)
         if known is not None:
+            if known.pod.spec != pod.spec:  # a waiting pod may get tolerations, and a gated one a node selector
+                known.spec_key = _spec_key(pod)
             known.pod = pod
             return
         created = pod.metadata.creation_timestamp
         now = self._clock.now()
-        key = b"" if controller_of(pod) is not None else encode(_without_tokens(pod.spec))
-        self.by_uid[uid] = WaitingPod(pod, min(now, created.timestamp) if created is not None else now, key)
+        since = min(now, created.timestamp) if created is not None else now
+        self.by_uid[uid] = WaitingPod(pod, since, _spec_key(pod))
         self._on_change()
 
     def _gone(self, pod: Pod) -> None:
@@ -152,6 +154,10 @@ class WaitingPods:
         return (
             pod.metadata.namespace,
             owner.uid if owner is not None else waiting.spec_key,
+            # Pods on a node may refuse others by their labels.
+            tuple(sorted(workload_labels(pod).items())),
+            # Its room on the nominated node is held for this pod alone.
+            pod.status.nominated_node_name,
             pod.spec.scheduling_gates,
             pod.metadata.deletion_timestamp is not None,
             made,
@@ -224,6 +230,10 @@ class WaitingPods:
         used = {self.key_of(one) for one in self.by_uid.values()}
         for key in self.answers.keys() - used:
             del self.answers[key]
+
+
+def _spec_key(pod: Pod) -> bytes:
+    return b"" if controller_of(pod) is not None else encode(_without_tokens(pod.spec))
 
 
 def _without_tokens(spec: PodSpec) -> PodSpec:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from cathedra.advisor.pods import NOT_MADE, PodAnswer
-from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.core_v1 import Pod, Toleration
 from cathedra.api.resource import ResourceClaimTemplate
-from cathedra.api.struct import from_dict
+from cathedra.api.struct import from_dict, replace
 from cathedra.client.resources import RESOURCECLAIMTEMPLATES
 from cathedra.insight.explanation.report import Explanation
 from tests.running import run_with
 from tests.unit.advisor.world import World, waiting, with_world
-from tests.unit.scheduler.objects import device_class, exactly, node, pod
+from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod
 
 TEMPLATE = from_dict(
     ResourceClaimTemplate,
@@ -62,6 +62,43 @@ async def test_a_resource_that_a_class_stands_for_is_a_use_of_devices(world: Wor
     await world.create(device_class("other", extendedResourceName="example.com/other"))
     await world.clock.sleep(1)
     assert advisor.model.uses_devices(pod("a", requests={"example.com/other": "1"}))
+
+
+@run_with(with_world)
+async def test_pods_with_other_labels_have_answers_of_their_own(world: World) -> None:
+    """A pod on a node may refuse others by their labels, so equal specs do not suffice."""
+    advisor = world.advise()
+    red = {"labelSelector": {"matchLabels": {"tenant": "red"}}, "topologyKey": "kubernetes.io/hostname"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [red]}}
+    await world.create(claim("c"), pod("guard", nodeName="n1", affinity=apart))
+    entry = [{"name": "gpu", "resourceClaimName": "c"}]
+    await world.create(*[pod(name, labels={"tenant": name}, resourceClaims=entry) for name in ("red", "blue")])
+    await world.clock.sleep(2)
+    by_name = {one.pod.metadata.name: one for one in advisor.pods.by_uid.values()}
+    for one in by_name.values():
+        advisor.pods.judge(one)
+    answers = {name: advisor.pods.answer(one) for name, one in by_name.items()}
+    assert {name: answer is not None and answer.fits for name, answer in answers.items()} == {
+        "red": False,
+        "blue": True,
+    }
+
+
+@run_with(with_world)
+async def test_a_pod_that_gets_a_toleration_while_it_waits_has_another_answer(world: World) -> None:
+    advisor = world.advise()
+    await world.create(*waiting("a"))
+    await world.clock.sleep(2)
+    (one,) = advisor.pods.by_uid.values()
+    before = advisor.pods.key_of(one)
+    added = Toleration(key="reserved", operator="Exists")
+
+    def tolerant(pod: Pod) -> Pod:
+        return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, added)))
+
+    await world.change(Pod, "a", tolerant)
+    await world.clock.sleep(2)
+    assert advisor.pods.key_of(one) != before
 
 
 @run_with(with_world)
