@@ -32,7 +32,7 @@ from cathedra.apiserver.request import Call, CallAnswer, note_problems, unfit
 from cathedra.apiserver.requestinfo import request_info
 from cathedra.apiserver.subresources.dispatch import is_compared
 from cathedra.apiserver.subresources.reviews import REVIEWS
-from cathedra.apiserver.verbs import read
+from cathedra.apiserver.verbs import delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.denials import Denials
 from cathedra.client.http import request_line
@@ -171,20 +171,20 @@ class InProcessTransport:
         obj = of_release(asked.body, self._release)
         if obj is not asked.body:
             _note_unfit(call, asked.body)
-        return _shown(await self._operations.update(call, obj), record)
+        return _shown(await update.update(self._server, call, obj), record)
 
     async def _patch(self, asked: APICall, record: RequestRecord | None) -> Any:
         call = self._begin(asked, record)
         if self._gives_way:
             await asyncio.sleep(0)
-        answer = await self._operations.patch(call, asked.patch_type or PatchType.MERGE, asked.body)
-        return _shown(answer, record)
+        patch_type = asked.patch_type or PatchType.MERGE
+        return _shown(await patch.patch(self._server, call, patch_type, asked.body), record)
 
     async def _delete(self, asked: APICall, record: RequestRecord | None) -> Any:
         call = self._begin(asked, record)
         if self._gives_way:
             await asyncio.sleep(0)
-        return _shown(await self._operations.delete(call, asked.body), record)
+        return _shown(await delete.delete(self._server, call, asked.body), record)
 
     async def _delete_collection(self, asked: APICall, record: RequestRecord | None) -> None:
         call = self._begin(asked, record)

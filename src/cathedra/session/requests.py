@@ -37,6 +37,7 @@ from cathedra.apiserver.request import Call, CallAnswer
 from cathedra.apiserver.requestinfo import RequestInfo, request_info
 from cathedra.apiserver.routes import Route
 from cathedra.apiserver.subresources.reviews import REVIEWS
+from cathedra.apiserver.verbs import delete, patch, update
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.transport import ListOptions, PatchType
 from cathedra.session.protocol import PATCH_TYPES, RequestMessage, RequestOptions, ServedOverHTTP
@@ -224,7 +225,7 @@ class Requests:
         return self.operations.create(call, obj)
 
     def _update(self, request: RequestMessage, call: Call) -> Awaitable[CallAnswer]:
-        target, body, stored = call.version.type, request.body, self.operations.stored(call)
+        target, body, stored = call.version.type, request.body, self.context.find(call)
         decoder = parts_decoder(target)
         if stored is None:
             obj = _decoded(call, call.gvk, target, body, lambda: decoder.new(body))
@@ -233,17 +234,17 @@ class Requests:
             # process: memos that go by identity then hold for them.
             earlier, earlier_body = stored.view(call.version), stored.body(call.version)
             obj = _decoded(call, call.gvk, target, body, lambda: decoder.later(body, earlier, earlier_body))
-        return self.operations.update(call, obj)
+        return update.update(self.context, call, obj)
 
     async def _patch(self, request: RequestMessage, call: Call) -> CallAnswer:
         patch_type = PATCH_TYPES.get(request.options.patch_type)
         if patch_type is None:
             raise bad_request(f"the patch type {request.options.patch_type!r} is unknown")
         body, repeated = await patch_values(request.body, call, patch_type, self.context.computations)
-        return await self.operations.patch(call, patch_type, body, repeated)
+        return await patch.patch(self.context, call, patch_type, body, repeated)
 
     def _delete(self, request: RequestMessage, call: Call) -> Awaitable[CallAnswer]:
-        return self.operations.delete(call, _delete_options(request.body))
+        return delete.delete(self.context, call, _delete_options(request.body))
 
     def _delete_collection(self, request: RequestMessage, call: Call) -> Awaitable[CallAnswer]:
         listed = list_options(request.options)

@@ -49,7 +49,7 @@ from cathedra.apiserver.request import Call, CallAnswer, Listing
 from cathedra.apiserver.routes import METRICS_GROUP, Route
 from cathedra.apiserver.subresources.reviews import REVIEWS, Review
 from cathedra.apiserver.subresources.scale import SCALE, scale_of, set_scale
-from cathedra.apiserver.verbs import patch, read
+from cathedra.apiserver.verbs import delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import Send
 from cathedra.client.transport import PatchType
@@ -303,9 +303,9 @@ class ResourceHandler:
         call = _writing(request, call, "UpdateOptions")
         # Parts of the body with the stored bytes become the stored objects, so that memos which go by identity hold for
         # them.
-        stored = self._operations.stored(call)
+        stored = self._server.find(call)
         decoded = await decode_object(request, call, stored=stored, computations=self._server.computations)
-        return self._object(request, call, await self._operations.update(call, decoded), form)
+        return self._object(request, call, await update.update(self._server, call, decoded), form)
 
     async def _patch(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
@@ -313,7 +313,7 @@ class ResourceHandler:
         call = _writing(request, call, "PatchOptions", apply=patch_type is PatchType.APPLY)
         # Parsed before the object is read, so a malformed patch is refused with 400 even if the object does not exist.
         body, repeated = await patch_values(await request.body(), call, patch_type, self._server.computations)
-        return self._object(request, call, await self._operations.patch(call, patch_type, body, repeated), form)
+        return self._object(request, call, await patch.patch(self._server, call, patch_type, body, repeated), form)
 
     async def _scale(self, request: Request, call: Call) -> Response:
         form = msgspec.structs.replace(self._form(request, call), transform="")
@@ -339,7 +339,7 @@ class ResourceHandler:
 
     async def _delete(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
-        answer = await self._operations.delete(call, checked_deletion(await decode_delete_options(request)))
+        answer = await delete.delete(self._server, call, checked_deletion(await decode_delete_options(request)))
         if answer.gone and not call.definition.strategy.returns_deleted_object:
             status = deletion_status(call, answer.stored)
             return render.render_plain(status, msgspec.structs.replace(form, transform=""), warnings=call.warnings)

@@ -24,9 +24,9 @@ from cathedra.apiserver.requestinfo import RequestInfo
 from cathedra.apiserver.routes import Route
 from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.reviews import REVIEWS, Review
-from cathedra.apiserver.verbs import create, delete, patch, read, update
+from cathedra.apiserver.verbs import create, delete, read
 from cathedra.apiserver.verbs.context import ServerContext
-from cathedra.client.transport import ListOptions, PatchType, WatchEvent
+from cathedra.client.transport import ListOptions, WatchEvent
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 from cathedra.releases import behaviours
 
@@ -145,18 +145,13 @@ class ResourceOperations:
                 obj = entry.object
                 yield WatchEvent(seen.type, obj if type(obj) is version.type else entry.view(version))
 
-    def stored(self, call: Call) -> StoredObject | None:
-        """Return the stored state of the object of a call."""
-        return self._server.find(call)
-
-    # Writes of objects are no coroutines here: every frame on the way of a write costs time.
-
     def create(self, call: Call, obj: Any) -> Coroutine[Any, Any, CallAnswer]:
         """Create an object, answer a review, or carry out a POST on a sub-resource.
 
         Raises:
             StatusError: it is refused.
         """
+        # Not a coroutine itself: every frame on the way of a write costs time.
         if call.subresource:
             return connect_create(self._server, call, obj)
         if (review := REVIEWS.get(call.definition.group_resource)) is not None:
@@ -169,44 +164,12 @@ class ResourceOperations:
         """Answer a review, which is not stored."""
         return CallAnswer(call, 201, value=review.answer(self._server, call, obj))
 
-    def update(self, call: Call, obj: Any) -> Coroutine[Any, Any, CallAnswer]:
-        """Replace an object, or create it where the kind allows that.
-
-        Raises:
-            StatusError: it is refused.
-        """
-        if type(obj) is not call.definition.type:
-            obj = call.version.to_hub(obj)
-        return update.update(self._server, call, obj)
-
-    def patch(
-        self, call: Call, patch_type: PatchType, body: Any, repeated: tuple[str, ...] = ()
-    ) -> Coroutine[Any, Any, CallAnswer]:
-        """Patch an object, or create it by an apply. ``repeated`` are the problems with fields that occur twice.
-
-        Raises:
-            StatusError: it is refused.
-        """
-        return patch.patch(self._server, call, patch_type, body, repeated=repeated)
-
-    def delete(self, call: Call, options: DeleteOptions) -> Coroutine[Any, Any, CallAnswer]:
-        """Delete an object, or mark it.
-
-        Raises:
-            StatusError: it is refused.
-        """
-        if options.dry_run:
-            call = call.but(dry_run=True)
-        return delete.delete(self._server, call, options)
-
     async def delete_collection(self, call: Call, listed: ListOptions, options: DeleteOptions) -> CallAnswer:
         """Delete all objects that match, and return them as they were before.
 
         Raises:
             StatusError: it is refused.
         """
-        if options.dry_run:
-            call = call.but(dry_run=True)
         selection = Selection.parse(call.definition, call.namespace, listed.label_selector, listed.field_selector)
         deleted = await delete.delete_collection(self._server, call, selection, options)
         return CallAnswer(call, listing=Listing(deleted, self._server.registry.revision))

@@ -33,6 +33,8 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> C
     Raises:
         StatusError: it was refused; nothing changed.
     """
+    if options.dry_run:
+        call = call.but(dry_run=True)
     table, key, converts = server.table(call), call.key, call.definition.conversion is not None
     # Before the lookup of the object: the deletion of a permanent namespace is refused even if it does not exist.
     _check_permanence(call)

@@ -53,7 +53,7 @@ JSON_PATCH_LIMIT: Final = 10_000
 
 
 def patch(
-    server: ServerContext, call: Call, patch_type: PatchType, body: Any, *, repeated: tuple[str, ...] = ()
+    server: ServerContext, call: Call, patch_type: PatchType, body: Any, repeated: tuple[str, ...] = ()
 ) -> Coroutine[Any, Any, CallAnswer]:
     """Patch the object with plain JSON values; ``repeated`` are the problems with repeated fields of the body.
 

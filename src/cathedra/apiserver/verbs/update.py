@@ -39,11 +39,13 @@ Transform = Callable[[StoredObject], Awaitable[Any] | Any]
 
 
 def update(server: ServerContext, call: Call, obj: KubeObject) -> Coroutine[Any, Any, CallAnswer]:
-    """Replace the stored object by ``obj`` (hub version, as decoded); objects of some kinds are also created so.
+    """Replace the stored object by ``obj``, as decoded; objects of some kinds are also created so.
 
     Raises:
         StatusError: it was refused; nothing changed.
     """
+    if type(obj) is not call.definition.type:  # most kinds have one version, whose type is the hub type
+        obj = call.version.to_hub(obj)
     obj = as_addressed(call, obj)
     # Leases and a few other kinds are created by PUT (``AllowCreateOnUpdate`` of their strategy upstream).
     if call.strategy.allow_create_on_update and not call.subresource and server.find(call) is None:
