@@ -71,11 +71,6 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.definition.strategy
 
     @property
-    def key(self) -> str:
-        """The object's key in its table."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
-
-    @property
     def gvk(self) -> GroupVersionKind:
         """Group, version and kind."""
         return _names(self.definition.group, self.version.name, self.definition.kind)[0]

@@ -55,7 +55,7 @@ def _check_version(call: Call, entry: StoredObject, wanted: str) -> None:
     present = entry.object.metadata.resource_version
     if wanted and wanted != present:
         raise precondition_failed(
-            call, f"ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {present}"
+            call, entry.key, f"ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {present}"
         )
 
 

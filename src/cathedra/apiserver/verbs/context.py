@@ -54,11 +54,17 @@ class ServerContext(msgspec.Struct, frozen=True):
 
     def table(self, call: Call) -> Table:
         """Return the table of the resource of a call."""
-        return self.registry.by_resource[call.definition.stored_as or call.definition.group_resource]
+        return self.place(call)[0]
+
+    def place(self, call: Call) -> tuple[Table, str]:
+        """Return the table of the resource of a call, and the key of its object there."""
+        table = self.registry.by_resource[call.definition.stored_as or call.definition.group_resource]
+        return table, f"{call.namespace}/{call.name}" if call.namespace else call.name
 
     def find(self, call: Call) -> StoredObject | None:
         """Return the stored state of the object of a call."""
-        return self.table(call).get(call.key)
+        table, key = self.place(call)
+        return table.get(key)
 
     async def seen(self, call: Call, entries: Sequence[StoredObject]) -> list[StoredObject]:
         """Return stored states in the version of a call, where a webhook converts.

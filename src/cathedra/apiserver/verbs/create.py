@@ -140,7 +140,7 @@ async def _create_named(
         await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None), called)
     if obj.metadata.resource_version:
         obj = _without_version(call, obj)
-    table, key = server.table(call), call.key
+    table, key = server.place(call)
     # A write of the same key that is not yet durable decides first: if it fails, the key is free.
     present = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
     if present is not None:

@@ -35,7 +35,7 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> C
     """
     if options.dry_run:
         call = call.but(dry_run=True)
-    table, key, converts = server.table(call), call.key, call.definition.conversion is not None
+    (table, key), converts = server.place(call), call.definition.conversion is not None
     # Before the lookup of the object: the deletion of a permanent namespace is refused even if it does not exist.
     _check_permanence(call)
     call.warnings.extend(call.definition.deletion.warnings(options))

@@ -93,7 +93,7 @@ async def change(
     Raises:
         StatusError: it was refused; nothing changed.
     """
-    table, key, strategy = server.table(call), call.key, call.strategy
+    (table, key), strategy = server.place(call), call.strategy
     converts, rounds = call.definition.conversion is not None, 0 if call.subresource else strategy.metadata_checks
     context = context or server.strategy_context(call)
     for attempt in range(ATTEMPTS):
@@ -103,7 +103,7 @@ async def change(
         # The name may belong to another object by now, which the client has never seen.
         if uid and entry.object.metadata.uid != uid:
             present = entry.object.metadata.uid
-            raise precondition_failed(call, f"UID in precondition: {uid}, UID in object meta: {present}")
+            raise precondition_failed(call, key, f"UID in precondition: {uid}, UID in object meta: {present}")
         seen = await server.seen_one(call, entry) if converts else entry
         if call.size < LARGE and not (call.verb == "patch" and len(seen.body(call.version)) >= LARGE):
             wanted = transform(seen)
@@ -206,11 +206,11 @@ def vanishes(call: Call, obj: KubeObject) -> bool:
     return not call.definition.deletion.is_held(obj)
 
 
-def precondition_failed(call: Call, why: str) -> StatusError:
+def precondition_failed(call: Call, key: str, why: str) -> StatusError:
     """Return the 409 of a request for another object of the same name, or another state of the object."""
     return conflict(
         call.resource,
         call.name,
-        f"StorageError: invalid object, Code: 4, Key: /registry/{call.definition.plural}/{call.key}, "
+        f"StorageError: invalid object, Code: 4, Key: /registry/{call.definition.plural}/{key}, "
         f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {why}",
     )

@@ -204,9 +204,10 @@ class Proxy:
         return None
 
     def _pod(self, call: Call) -> Pod:
-        pod: Pod | None = self._server.registry.find(PODS, call.key)
-        if pod is None:
+        found = self._server.find(call)
+        if found is None:
             raise not_found(PODS, call.name)
+        pod: Pod = found.object
         return pod
 
     def _pod_backend(self, call: Call, request: Request) -> tuple[Pod, NodeEndpoint]:
