@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import count
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -39,7 +38,6 @@ __all__ = [
     "fields_at",
     "keep_set",
     "known_set",
-    "number_of",
     "tracked_part",
 ]
 
@@ -95,32 +93,30 @@ class FieldSet:
     @staticmethod
     def of(children: dict[str, FieldSet], *, member: bool) -> FieldSet:
         """Return the set of these parts; the same object for equal parts if all of them are shared."""
-        if len(children) == 1:
-            for element, below in children.items():
-                return FieldSet.of_field(element, below, member)
-        key = (member, *children, *map(number_of, children.values()))
-        return known_set(key, children.values()) or keep_set(key, FieldSet._of(children, member))
-
-    @staticmethod
-    def of_field(element: str, below: FieldSet, member: bool) -> FieldSet:
-        """Return `of` for one part."""
-        # The same key as in `of`, without the steps for any number of parts. They take three times as long.
-        key = (member, element, below.number)
-        return known_set(key, (below,)) or keep_set(key, FieldSet._of({element: below}, member))
+        key: tuple[object, ...] = (member,)
+        filled = ""
+        for element, below in children.items():
+            key += element, below.number
+            filled = filled or below.element
+        return known_set(key, filled) or keep_set(key, FieldSet._of(children, filled, member))
 
     @staticmethod
     def of_one(element: str, below: FieldSet) -> FieldSet:
         """Return the set of a list with one element, whose key is a uid."""
-        template = FieldSet.of_field(PLACEHOLDER, below, True)
+        template = FieldSet.of({PLACEHOLDER: below}, member=True)
         return FilledTemplate(template, element) if template.placeholder else FieldSet(True, {element: below})
 
     @staticmethod
-    def at_paths(sets: FieldSets) -> FieldSet:
+    def at_paths(sets: FieldSets, *, member: bool = False) -> FieldSet:
         """Return the union of sets, each below its path; no path begins with another. It is shared as those of `of`."""
         if not sets:
-            return NOTHING
-        key = (*sets, *map(number_of, sets.values()))
-        return known_set(key, sets.values()) or keep_set(key, _nested(sets))
+            return ONE_FIELD if member else NOTHING
+        key: tuple[object, ...] = (member,)
+        filled = ""
+        for path, below in sets.items():
+            key += path, below.number
+            filled = filled or below.element
+        return known_set(key, filled) or keep_set(key, _nested(sets, member=member))
 
     def numbered(self) -> FieldSet:
         """Return the shared set with the same paths, or the set itself if it cannot be shared."""
@@ -129,17 +125,15 @@ class FieldSet:
         return FieldSet.of({key: child.numbered() for key, child in self.children.items()}, member=self.member)
 
     @staticmethod
-    def _of(children: dict[str, FieldSet], member: bool) -> FieldSet:
-        """Build `of`."""
+    def _of(children: dict[str, FieldSet], filled: str, member: bool) -> FieldSet:
+        """Build `of`; ``filled`` is the element of the parts, if one has any."""
         placeholder: tuple[str, ...] = ()
-        filled = ""
         templates = {}
         for element, child in children.items():
             inner = (element, *child.placeholder) if element == PLACEHOLDER or child.placeholder else ()
             if not child.number or element.startswith(_UID) or (inner and placeholder) or inner.count(PLACEHOLDER) > 1:
                 return FieldSet(member, children)
             placeholder = placeholder or inner
-            filled = filled or child.element
             templates[element] = child.template
         weight = sum(map(len, children)) + sum([child.weight for child in templates.values()])
         if weight > LARGEST_SHARED or (PLACEHOLDER in children and len(children) > 1):
@@ -341,14 +335,12 @@ class FieldSet:
         return f"FieldSet({self.to_json()})"
 
 
-def known_set(key: tuple[object, ...], parts: Iterable[FieldSet]) -> FieldSet | None:
-    """Return the shared set with a key, which has the numbers of its parts; None if it is not known."""
+# Keys are put together in loops: to map the parts to their numbers takes twice the instructions for one or two parts.
+def known_set(key: tuple[object, ...], filled: str) -> FieldSet | None:
+    """Return the shared set with a key, which has the numbers of its parts; None if it is not known. ``filled`` is the
+    `FieldSet.element` of a part, if one has any."""
     found = _SHARED.get(key)
-    if found is not None and found.placeholder:
-        for part in parts:
-            if part.element:
-                return FilledTemplate(found, part.element)
-    return found
+    return FilledTemplate(found, filled) if filled and found is not None else found
 
 
 def keep_set(key: tuple[object, ...], made: FieldSet) -> FieldSet:
@@ -363,20 +355,19 @@ FieldSets = dict[tuple[str, ...], FieldSet]
 """Sets by the paths below which they are."""
 
 
-def _nested(sets: FieldSets) -> FieldSet:
+def _nested(sets: FieldSets, *, member: bool) -> FieldSet:
     """Build `FieldSet.at_paths`."""
     if () in sets:
         return sets[()]
     below: dict[str, FieldSets] = {}
     for (element, *rest), found in sets.items():
         below.setdefault(element, {})[tuple(rest)] = found
-    return FieldSet.of({element: _nested(inner) for element, inner in below.items()}, member=False)
+    return FieldSet.of({element: _nested(inner, member=False) for element, inner in below.items()}, member=member)
 
 
 PLACEHOLDER: Final = "k:"
 """The element of a template that stands for one with a uid. No path element is written so."""
 _UID: Final = 'k:{"uid":'
-number_of: Final = attrgetter("number")
 _encoded: Final = msgspec.json.encode
 
 
@@ -404,12 +395,12 @@ class FilledTemplate(FieldSet):
 
     @property
     def raw(self) -> RawJSON:
-        """The set as ``fieldsV1``. It refers to the set, so the set does not refer to it."""
-        return self._raw or _FilledJSON(self, self._json or self._encode())
+        """The set as ``fieldsV1``."""
+        return self.expect_reading()
 
     def expect_reading(self) -> RawJSON:
-        """Return `raw`."""
-        return self.raw
+        """Return `raw`. It refers to the set, so the set does not refer to it."""
+        return self._raw or _FilledJSON(self, self._json or self._encode())
 
     def __getattr__(self, name: str) -> Any:
         if name == "member" or name == "is_tracked":
@@ -431,7 +422,7 @@ class FilledTemplate(FieldSet):
         if not before:
             before, _, after = template._encode().partition(_ENCODED_PLACEHOLDER)
             template._around = before, after
-        encoded = self._json = b"%b%b:%b" % (before, _encoded(self.element), after)
+        encoded = self._json = before + _encoded(self.element) + after
         return encoded
 
 
@@ -503,7 +494,7 @@ def _is_element(element: str) -> bool:
 
 _kept_template: Final = remembered("apiserver.ownership.fieldset.template", size=KNOWN)(_template)
 _ONE_UID: Final = re.compile(rb'"k:\{\\"uid\\":\\"([0-9a-f-]+)\\"\}"')
-_ENCODED_PLACEHOLDER: Final = b'"%b":' % PLACEHOLDER.encode()
+_ENCODED_PLACEHOLDER: Final = b'"%b"' % PLACEHOLDER.encode()
 """No path element contains it: quotes are escaped in them."""
 _READ: Final[BoundedCache[bytes, FieldSet]] = BoundedCache(KNOWN, most_bytes=KNOWN_BYTES)
 _SHARED: Final[BoundedCache[tuple[object, ...], FieldSet]] = BoundedCache(KNOWN, most_bytes=KNOWN_BYTES)

@@ -24,7 +24,6 @@ from cathedra.apiserver.ownership.fieldset import (
     FieldSet,
     FilledTemplate,
     InvalidElement,
-    number_of,
     tracked_part,
 )
 from cathedra.apiserver.ownership.typed import shown_element
@@ -198,13 +197,15 @@ def _new_entry(manager: Manager, fields: FieldSet, time: Time | None) -> Managed
 
 def _in_order(entries: list[ManagedFieldsEntry]) -> Entries:
     """Return entries as ``managedFields``: Apply first, then by time, then by name."""
+    if len(entries) < 2:
+        return tuple(entries)
     try:
         return tuple(sorted(entries, key=_order))
     except AttributeError:  # clients may send an entry without a time
         return tuple(sorted(entries, key=lambda entry: (entry.operation, _micros(entry), _identity(entry))))
 
 
-_order: Final = attrgetter("operation", "time", "manager", "api_version", "subresource")
+_order: Final = attrgetter("operation", "time.micros", "manager", "api_version", "subresource")
 
 
 def _micros(entry: ManagedFieldsEntry) -> int:
@@ -325,7 +326,10 @@ class _Outcome(NamedTuple):
 
 
 def _numbers(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> tuple[int, ...]:
-    return own, number_of(ignored), *map(number_of, sets)
+    key: tuple[int, ...] = own, ignored.number
+    for one in sets:
+        key += (one.number,)
+    return key
 
 
 # The sets of most writes have numbers, and there are few combinations: a kubelet, a scheduler and a controller each
@@ -333,7 +337,7 @@ def _numbers(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> tuple[int
 @remembered("apiserver.ownership.managers.outcome", size=1024, key=_numbers, keep=bool)
 def _outcome(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> _Outcome | None:
     """Work out the moves on templates; None if a set has no number, or the result would have none."""
-    if not (ignored.number and all(map(number_of, sets))):
+    if not (ignored.number and all(one.number for one in sets)):
         return None
     sources: dict[tuple[str, ...], int] = {}
     equal_elements = []

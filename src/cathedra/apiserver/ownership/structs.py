@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache, cached_property, partial
-from itertools import compress
-from operator import attrgetter, is_not, itemgetter, ne
+from operator import attrgetter, itemgetter, ne
 from typing import Any, Final
 
 import msgspec
@@ -36,7 +35,6 @@ from cathedra.apiserver.ownership.fieldset import (
     changes_of,
     keep_set,
     known_set,
-    number_of,
 )
 from cathedra.apiserver.ownership.typed import MISSING, element_of, element_of_text, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import STRING, ListShape, MapShape, Shape, StructShape, struct_shape
@@ -109,12 +107,12 @@ Owned = Callable[[Any], FieldSet]
 class PresentFields(msgspec.Struct, frozen=True, eq=False):
     """The fields of structs in which the same fields are present."""
 
-    certain: dict[str, FieldSet]
-    """Fields that are one path whatever their value is, by path element."""
+    certain: FieldSets
+    """Fields that are one path whatever their value is."""
     parts: tuple[tuple[int, Owned], ...]
     """The positions of the others."""
-    elements: tuple[str, ...]
-    """Their path elements."""
+    paths: tuple[tuple[str, ...], ...]
+    """Their paths."""
     whole: FieldSet
     """The certain fields as a set."""
     read_absent: Callable[[tuple[Any, ...]], Any]
@@ -123,12 +121,6 @@ class PresentFields(msgspec.Struct, frozen=True, eq=False):
     """A struct has these fields if ``read_absent`` returns ``absent`` for its values, and ``read_present`` returns no
     empty one. This shows it in most cases, and with fewer steps than the mask."""
 
-    def children(self, below: Iterable[FieldSet]) -> dict[str, FieldSet]:
-        """Return the fields by path element; ``below`` are the fields of the parts."""
-        return self.certain | {
-            element: found for element, found in zip(self.elements, below, strict=True) if found is not NOTHING
-        }
-
 
 class PresentByMask(dict[tuple[bool, ...], PresentFields]):
     """The fields of structs of one type, by which of the fields differ from the values of an absent one.
@@ -136,52 +128,64 @@ class PresentByMask(dict[tuple[bool, ...], PresentFields]):
     Most structs of a type set one of a few groups of fields, so this is worked out once for each group.
     """
 
-    __slots__ = ("_absent", "_fields", "_last", "_owned")
+    __slots__ = ("_absent", "_last", "_member", "_owned", "_places")
 
     def __init__(
-        self, fields: Iterable[Field | None], absent: Iterable[Any], owned: Callable[[Field], Owned | None]
+        self,
+        places: Iterable[tuple[tuple[str, ...], Field] | None],
+        absent: Iterable[Any],
+        owned: Callable[[Field], Owned | None],
+        *,
+        member: bool,
     ) -> None:
-        """``fields`` has None for fields that are left out of account; ``absent`` the values of absent ones. ``owned``
-        returns None for a field that is one path whatever its value is."""
-        self._fields = tuple(fields)
+        """``places`` has path and field of each value, None for those that are left out of account; ``absent`` the
+        values of absent ones. ``owned`` returns None for a field that is one path whatever its value is. With
+        ``member`` the struct itself belongs to its fields."""
+        self._places = tuple(places)
         self._absent = tuple(absent)
         self._owned = owned
+        self._member = member
         self._last: PresentFields | None = None
 
-    def of(self, values: tuple[Any, ...]) -> PresentFields:
+    def fields(self, values: tuple[Any, ...]) -> FieldSet:
         """Return the fields of a struct with these values."""
-        last = self._last  # most structs have the same fields as the one before
-        if last is not None and last.read_absent(values) == last.absent and all(last.read_present(values)):
-            return last
-        found = self._last = self[tuple(map(ne, values, self._absent))]
-        return found
+        present = self._last  # most structs have the same fields as the one before
+        if present is None or present.read_absent(values) != present.absent or not all(present.read_present(values)):
+            present = self._last = self[tuple(map(ne, values, self._absent))]
+        if not present.parts:
+            return present.whole
+        key: tuple[object, ...] = (present,)
+        filled = ""
+        parts = []
+        for index, owned in present.parts:
+            below = owned(values[index])
+            key += (below.number,)
+            filled = filled or below.element
+            parts.append(below)
+        return known_set(key, filled) or keep_set(key, self._together(present, parts))
+
+    def _together(self, present: PresentFields, below: Sequence[FieldSet]) -> FieldSet:
+        parts = {path: found for path, found in zip(present.paths, below, strict=True) if found is not NOTHING}
+        return FieldSet.at_paths(present.certain | parts, member=self._member)
 
     def added(self, value: Any) -> FieldSet:
         """Return a struct and its fields."""
-        if not isinstance(value, KubeStruct):
-            return ONE_FIELD  # an explicit null
-        values = astuple(value)
-        present = self.of(values)
-        if not present.parts:
-            return present.whole
-        below = [owned(values[index]) for index, owned in present.parts]
-        key = (present, *map(number_of, below))
-        return known_set(key, below) or keep_set(key, FieldSet.of(present.children(below), member=True))
+        return self.fields(astuple(value)) if isinstance(value, KubeStruct) else ONE_FIELD  # an explicit null
 
     def __missing__(self, mask: tuple[bool, ...]) -> PresentFields:
-        fields = [(index, field) for index, field in enumerate(self._fields) if field is not None and mask[index]]
-        owned = [(index, field, self._owned(field)) for index, field in fields]
-        certain = {field.element: ONE_FIELD for _, field, below in owned if below is None}
+        fields = [(index, *place) for index, place in enumerate(self._places) if place is not None and mask[index]]
+        owned = [(index, path, self._owned(field)) for index, path, field in fields]
+        certain = {path: ONE_FIELD for _, path, below in owned if below is None}
         parts = tuple([(index, below) for index, _, below in owned if below is not None])
-        elements = tuple([field.element for _, field, below in owned if below is not None])
-        others_at = [index for index, field in enumerate(self._fields) if field is not None and not mask[index]]
-        certain_at = [index for index, _ in fields if self._absent[index] is not MISSING]
+        paths = tuple([path for _, path, below in owned if below is not None])
+        others_at = [index for index, place in enumerate(self._places) if place is not None and not mask[index]]
+        certain_at = [index for index, _, _ in fields if self._absent[index] is not MISSING]
         absent = _values_at(others_at)(self._absent)
         if any(_values_at(certain_at)(self._absent)):
             absent = MISSING  # a value that is not empty may be the absent one, so the mask has to decide
-        whole = FieldSet.of(certain, member=True)
+        whole = FieldSet.at_paths(certain, member=self._member)
         read_absent, read_present = _values_at(others_at), _values_at(certain_at)
-        found = PresentFields(certain, parts, elements, whole, read_absent, absent, read_present)
+        found = PresentFields(certain, parts, paths, whole, read_absent, absent, read_present)
         # A client chooses which fields it sends, so the number of masks is bounded.
         if len(self) < _MOST_MASKS:
             self[mask] = found
@@ -197,13 +201,14 @@ def _values_at(places: list[int]) -> Callable[[tuple[Any, ...]], Any]:
 
 _PLAIN: Final = frozenset({type(None), bool, int, str, bytes, tuple})
 """Types of default values that are equal to no value with which the field is stored."""
-_MOST_MASKS: Final = 64
+_MOST_MASKS: Final = 256
 
 
 @cache
 def _present_in(shape: StructShape) -> PresentByMask:
     fields = fields_of(shape)
-    return PresentByMask(fields, [field.absent for field in fields], _owned_of)
+    places = [((field.element,), field) for field in fields]
+    return PresentByMask(places, [field.absent for field in fields], _owned_of, member=True)
 
 
 def _owned_of(field: Field) -> Owned | None:
@@ -224,7 +229,8 @@ def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Chan
     touched: FieldSets = {}
     removed: FieldSets = {}
     _note_changes((), fields_of(shape), astuple(old), astuple(new), touched, removed)
-    return FieldSet.at_paths(touched), FieldSet.at_paths(removed)
+    was_set = FieldSet.at_paths(touched) if touched else NOTHING
+    return was_set, FieldSet.at_paths(removed) if removed else NOTHING
 
 
 def _note_changes(
@@ -237,7 +243,9 @@ def _note_changes(
 ) -> None:
     """Add what changed in the fields below a path, from their values before and after."""
     # Identity first: a write shares all parts but one or two with the state before it.
-    for field, before, after in compress(zip(fields, befores, afters, strict=True), map(is_not, befores, afters)):
+    for field, before, after in zip(fields, befores, afters):  # noqa: B905  # a keyword costs as much as a field
+        if before is after:
+            continue
         at = *path, field.element
         if field.of_parts is type(before) is type(after):
             _note_changes(at, fields_of(field.shape), astuple(before), astuple(after), touched, removed)  # type: ignore[arg-type]  # `of_parts`
@@ -450,31 +458,16 @@ def created_fields(new: KubeStruct, ignored: FieldSet) -> FieldSet:
         TypedError: an element of a keyed list has no key.
     """
     kind, values = _created(type(new), tuple(ignored.children)), astuple(new)
-    metadata = astuple(values[kind.metadata])
-    present, inner = kind.present.of(values), kind.in_metadata.of(metadata)
-    below = [owned(values[index]) for index, owned in present.parts]
-    below += [owned(metadata[index]) for index, owned in inner.parts]
-    key = (present, inner, *map(number_of, below))
-    return known_set(key, below) or keep_set(key, _fields_created(present, inner, below))
-
-
-def _fields_created(present: PresentFields, inner: PresentFields, below: Sequence[FieldSet]) -> FieldSet:
-    """Return the fields of a new object, by those that are present in it and in its metadata; ``below`` are the fields
-    of the parts of both."""
-    count = len(present.parts)
-    children = present.children(below[:count])
-    if in_metadata := inner.children(below[count:]):
-        children[METADATA] = FieldSet.of(in_metadata, member=False)
-    return FieldSet.of(children, member=False) if children else NOTHING
+    return kind.present.fields(values + astuple(values[kind.metadata]))
 
 
 class _Created(msgspec.Struct, frozen=True):
-    """The fields of new objects of a kind, and of their metadata."""
+    """The fields of new objects of a kind."""
 
     present: PresentByMask
+    """By the values of the object, followed by those of its metadata."""
     metadata: int
     """Position of the metadata."""
-    in_metadata: PresentByMask
 
 
 @remembered("apiserver.ownership.structs.created", size=256)
@@ -483,22 +476,31 @@ def _created(kind: type[KubeStruct], ignored: tuple[str, ...]) -> _Created:
     assert type(shape) is StructShape
     fields = fields_of(shape)
     without = dict(zip(fields, astuple(kind()), strict=True))
-    place = [field.element for field in fields].index(METADATA)
-    metadata = _present_in_metadata(fields[place].shape)
+    position = [field.element for field in fields].index(METADATA)
+    inner = fields[position].shape
+    assert type(inner) is StructShape
 
     def owned(field: Field) -> Owned | None:
+        if field not in without:
+            return _owned_in_metadata(field)
         value = without[field]
         if not field.is_leaf:
             return _owned_part(field, value)
         return None if _is_certain(field, value) else partial(_leaf_beside, field, value, encode(value))
 
     untracked = {"f:kind", "f:apiVersion", METADATA, *ignored}
-    tracked = [None if field.element in untracked else field for field in fields]
+    places: list[tuple[tuple[str, ...], Field] | None] = [
+        None if field.element in untracked else ((field.element,), field) for field in fields
+    ]
     absent = [
         value if field.is_leaf and (value is None or _is_certain(field, value)) else field.absent
         for field, value in without.items()
     ]
-    return _Created(PresentByMask(tracked, absent, owned), place, metadata)
+    untracked = set(UNTRACKED.children[METADATA].children)
+    for field in fields_of(inner):
+        places.append(None if field.element in untracked else ((METADATA, field.element), field))
+        absent.append(field.absent)
+    return _Created(PresentByMask(places, absent, owned, member=False), position)
 
 
 def _is_certain(field: Field, without: Any) -> bool:
@@ -516,14 +518,6 @@ def _leaf_beside(field: Field, without: Any, body: bytes, leaf: Any) -> FieldSet
 
 _EMPTY_JSON: Final = frozenset({b"null", b"{}"})
 """Values with only one spelling."""
-
-
-def _present_in_metadata(shape: Shape) -> PresentByMask:
-    assert type(shape) is StructShape
-    untracked = UNTRACKED.children[METADATA].children
-    fields = fields_of(shape)
-    tracked = [None if field.element in untracked else field for field in fields]
-    return PresentByMask(tracked, [field.absent for field in fields], _owned_in_metadata)
 
 
 def _owned_in_metadata(field: Field) -> Owned | None:
