@@ -197,8 +197,13 @@ def allocation_key(new: resource.ResourceClaim, old: resource.ResourceClaim, con
     """Return all that the rules of a status depend on that gives a new claim its allocation, or that takes everything
     away from a claim, without what differs from claim to claim. None if it is another change, if it may be large, or if
     a rule for what differs is broken."""
-    is_freed = new.status == _FRESH
-    status = old.status if is_freed else new.status
+    status, before = new.status, old.status
+    if new.spec is not old.spec or new.metadata.deletion_timestamp is not None or before.devices:
+        return None
+    gates = _gates_number(context.gates)
+    if status == _FRESH:
+        # No rule reads more of a former status than which parts it had.
+        return gates, _context(context), before.allocation is None, not before.reserved_for
     allocation = status.allocation
     if (
         allocation is None
@@ -206,24 +211,17 @@ def allocation_key(new: resource.ResourceClaim, old: resource.ResourceClaim, con
         or allocation.devices.config
         or status.devices
         or len(status.reserved_for) > 1
-        or new.spec is not old.spec
-        or new.metadata.deletion_timestamp is not None
-        or not (is_freed or old.status == _FRESH)
+        or before != _FRESH
     ):
         # A key for such a status would be wrong or large. The rules run in full then, which is always right.
         return None
     results = allocation.devices.results
-    if any(map(_has_admin_access, results)):
-        return None
-    # No rule reads more of a former status than which parts it had.
-    if not is_freed and validate_differing(status):
+    if any(map(_has_admin_access, results)) or validate_differing(status):
         return None
     return (
-        is_freed,
-        _spec_number(new.spec),
-        _gates_number(context.gates),
+        gates,
         _context(context),
-        _claim(new),
+        _spec_number(new.spec),
         _status(status),
         _allocation(allocation),
         _devices(allocation.devices),

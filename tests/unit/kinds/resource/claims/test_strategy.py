@@ -367,7 +367,6 @@ def many(number: int) -> resource.ResourceClaim:
 @pytest.mark.parametrize(
     ("new", "old"),
     [
-        (CLAIM, CLAIM),
         (many(9), CLAIM),
         (ALLOCATED_ALLOCATIONS, ALLOCATED_ALLOCATIONS),
         (replace(ALLOCATED_ALLOCATIONS, spec=replace(CLAIM.spec)), CLAIM),
