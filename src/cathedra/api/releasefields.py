@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
@@ -29,8 +29,7 @@ Fit = Callable[[Any], Any]
 
 def of_release(obj: S, release: str) -> S:
     """Return the object as the release's decoder reads its JSON; the same object if that changes nothing."""
-    fit = _fitting(type(obj), release, _as_read)
-    found: S = obj if fit is None else fit(obj)
+    found: S = _fitting(type(obj), release, _as_read)(obj)
     return found
 
 
@@ -39,19 +38,22 @@ def without_unknown_fields(obj: S, release: str) -> S:
 
     Its quantities were read from texts, so they stay as they are.
     """
-    fit = _fitting(type(obj), release, None)
-    found: S = obj if fit is None else fit(obj)
+    found: S = _fitting(type(obj), release, None)(obj)
     return found
 
 
 # A function per type and release that reads only the fields that can matter: most writes pay one or two microseconds.
 @cache
-def _fitting(kind: type[KubeStruct], release: str, of_computed: Fit | None) -> Fit | None:
-    """Return the function for objects of a type, or None if nothing in them can change."""
+def _fitting(kind: type[KubeStruct], release: str, of_computed: Fit | None) -> Fit:
+    """Return the function for objects of a type."""
     # Drivers compute the capacity that they publish, and programs the requests of their claims. In specs of other kinds
     # amounts were parsed, and checking each of them would cost every write of a pod.
     fitting = _Fittings(release, of_computed).of_struct(kind, computed=kind in _COMPUTED_SPECS)
-    return None if fitting is None else fitting.fit
+    return _same if fitting is None else fitting.fit
+
+
+def _same(obj: Any) -> Any:
+    return obj
 
 
 class _StructFitting(msgspec.Struct, frozen=True):
@@ -98,7 +100,7 @@ class _Fittings:
                     # A claim shares its spec with its earlier states, and mostly with all claims of a template.
                     is_shared = kind is ResourceClaim and name == "spec"
                     all_nested += [
-                        (f"{name}.{path}", _of_shared(fit) if is_shared else fit) for path, fit in inner.nested
+                        (f"{name}.{path}", partial(_fitted, fit) if is_shared else fit) for path, fit in inner.nested
                     ]
             elif (fit := self._value_fitting(hint, in_status)) is not None:
                 nested.append((name, fit))
@@ -150,17 +152,10 @@ def _of_values(fit: Fit) -> Fit:
     return fit_mapping
 
 
-def _of_shared(fit: Fit) -> Fit:
-    def fit_shared(value: Any) -> Any:
-        return value if _is_kept(fit, value) else fit(value)
-
-    return fit_shared
-
-
-@remembered("api.releasefields.kept", key=IDENTITY, size=256, keep=bool)
-def _is_kept(fit: Fit, value: Any) -> bool:
-    """Return True if the function does not change the value."""
-    return fit(value) is value
+@remembered("api.releasefields.fitted", key=IDENTITY, size=256)
+def _fitted(fit: Fit, shared: Any) -> Any:
+    """Return a value that many objects share as the function returns it."""
+    return fit(shared)
 
 
 def _first_pass(absent: list[tuple[str, Any]], nested: list[tuple[str, Fit]], changed: Fit) -> Fit:

@@ -109,13 +109,14 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, gates: FeatureGa
     compared, shared = ErrorList(), _shared_errors(new, gates)
     if _compared(new) != _compared(old) or old.deletion_timestamp is not None:
         _compare(compared, new, old)
+    finalizers = new.finalizers if rounds else ()
     # Fast path: most changes have no errors and no finalizers.
-    if not (compared or shared or new.finalizers):
+    if not (compared or shared or finalizers):
         return compared
     own, standard = ErrorList(), ErrorList()
-    if rounds and new.finalizers:
-        _finalizer_errors(own, new.finalizers)
-        _standard_finalizer_errors(standard, new.finalizers)
+    if finalizers:
+        _finalizer_errors(own, finalizers)
+        _standard_finalizer_errors(standard, finalizers)
     if shared:
         compared.extend(shared)
     if not (compared or own or standard):
@@ -149,17 +150,16 @@ def _compare(errors: ErrorList, new: ObjectMeta, old: ObjectMeta) -> None:
 def _shared_errors(metadata: ObjectMeta, gates: FeatureGates) -> Sequence[FieldError]:
     """Return the errors in what new and changed metadata have in common."""
     labels, annotations, owners = metadata.labels, metadata.annotations, metadata.owner_references
+    if annotations or owners:
+        return _errors_of(labels, annotations, owners, gates)
     # Labels alone are remembered by their values: new objects with equal labels are many.
-    if not (annotations or owners):
-        return _label_errors(_LABELS, labels) if labels else ()
-    requires = bool(owners) and gates.has(behaviours.METADATA_REQUIRES_FIELDS)
-    return _errors_of(labels, annotations, owners, requires)
+    return _label_errors(_LABELS, labels) if labels else ()
 
 
 # An object shares these three with the state before nearly every write.
 @remembered("metadata without errors", key=IDENTITY, size=512, keep=not_)
 def _errors_of(
-    labels: Mapping[str, str], annotations: Mapping[str, str], owners: tuple[OwnerReference, ...], requires: bool
+    labels: Mapping[str, str], annotations: Mapping[str, str], owners: tuple[OwnerReference, ...], gates: FeatureGates
 ) -> Sequence[FieldError]:
     errors = ErrorList()
     if labels:
@@ -167,7 +167,7 @@ def _errors_of(
     if annotations:
         validate_annotations(errors, _ANNOTATIONS, annotations)
     if owners:
-        _owner_errors(errors, owners, requires=requires)
+        _owner_errors(errors, owners, requires=gates.has(behaviours.METADATA_REQUIRES_FIELDS))
     return tuple(errors)
 
 

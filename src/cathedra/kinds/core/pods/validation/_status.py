@@ -29,13 +29,11 @@ def validate_pod_status_update(new: core_v1.Pod, old: core_v1.Pod, gates: Featur
     # has computed it from another spec.
     if status.qos_class != old.status.qos_class:
         errors.invalid(_STATUS.child("qosClass"), status.qos_class, "field is immutable")
-    for name, after, before in (
-        ("containerStatuses", status.container_statuses, old.status.container_statuses),
-        ("initContainerStatuses", status.init_container_statuses, old.status.init_container_statuses),
-    ):
-        # Statuses that did not exist before cannot have ended, so the first report of a node skips the comparison.
-        if before:
-            _transitions(errors, _STATUS.child(name), after, before, new.spec)
+    # Statuses that did not exist before cannot have ended, so the first report of a node skips the comparison.
+    if before := old.status.container_statuses:
+        _transitions(errors, _STATUS.child("containerStatuses"), status.container_statuses, before, new.spec)
+    if before := old.status.init_container_statuses:
+        _transitions(errors, _STATUS.child("initContainerStatuses"), status.init_container_statuses, before, new.spec)
     if status.pod_ips:
         _addresses(errors, status)
     if status.resource_claim_statuses:
