@@ -13,7 +13,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
 from cathedra.api.struct import Time, from_dict, replace
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.verbs.objectmeta import fresh, kept, without_duplicate_owners
+from cathedra.apiserver.verbs.objectmeta import _OF_SERVER, fresh, kept, without_duplicate_owners
 from tests.unit.kinds.objects import definition_of
 
 LATER = "2026-01-02T00:00:00Z"
@@ -71,6 +71,16 @@ def test_a_deletion_that_has_begun_goes_on(old: int | None, new: int | None, sec
     made = kept(ending(LATER, new), ending("2026-01-01T00:00:00Z", old))
     assert made.deletion_timestamp == ending("2026-01-01T00:00:00Z", old).deletion_timestamp
     assert made.deletion_grace_period_seconds == seconds
+
+
+@pytest.mark.parametrize("name", _OF_SERVER)
+@pytest.mark.parametrize("new", [FORGED, {}])
+def test_no_field_that_the_server_sets_is_left_out_of_the_fast_path(name: str, new: dict[str, Any]) -> None:
+    changed = replace(meta(), **{name: getattr(meta(**new, generation=9), name)})
+    for old in (meta(**{**FORGED, "uid": "u", "selfLink": ""}, generation=3), meta()):
+        others = {other: getattr(old, other) for other in _OF_SERVER if other != name}
+        wanted = replace(changed, **others)
+        assert getattr(kept(wanted, old), name) == _OF_SERVER[name](wanted, old)
 
 
 DEFINITION = definition_of("configmaps")
