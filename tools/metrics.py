@@ -79,7 +79,7 @@ class Figures:
 
     @property
     def shared_names(self) -> dict[str, list[str]]:
-        """Public class names that more than one module defines."""
+        """Class names that more than one module defines."""
         return {name: places for name, places in sorted(self.classes.items()) if len(places) > 1}
 
 
@@ -220,8 +220,7 @@ def _measure_public(figures: Figures, name: str, scope: ast.Module | ast.ClassDe
             if ast.get_docstring(node) is None and not _is_overload(node):
                 figures.undocumented.append(f"{name}:{node.lineno} {node.name}")
         if isinstance(node, ast.ClassDef):
-            if not hidden:
-                figures.classes[node.name].append(f"{name}:{node.lineno}")
+            figures.classes[node.name].append(f"{name}:{node.lineno}")
             _measure_public(figures, name, node, private=hidden)
 
 
