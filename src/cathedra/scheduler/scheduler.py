@@ -401,12 +401,12 @@ class Scheduler:
     ) -> LongSearch | TimeSliceOver | None:
         """Try a pod for one turn. If that is not enough, park it, and return what is left to do."""
         pod = entry.info
-        if self._is_pointless(framework, pod):
-            self._queue.done(pod.uid)
-            return None
         # Results are called as in kube-scheduler's metrics.
         result = "error"
         try:
+            if self._is_pointless(framework, pod):
+                self._queue.done(pod.uid)
+                return None
             outcome, state = await framework.search.find(entry, partial(self._state, attempt, None))
             if isinstance(outcome, SelectedNode):
                 await framework.binding.start(entry, state, outcome.node)
