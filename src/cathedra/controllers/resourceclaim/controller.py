@@ -290,8 +290,10 @@ class ResourceClaimController:
         """Return the name to record for an entry with a template; "" for none, None if the claim must be made."""
         if not podclaims.awaits_claim(pod, entry) and (name := self._recorded_name(pod, entry)) is not None:
             return name
-        check_group_gate(pod, self._gates)
-        group = self._sharing_group(pod, entry) if podclaims.pod_group_name(pod) else None
+        group = None
+        if pod.spec.scheduling_group is not None:
+            check_group_gate(pod, self._gates)
+            group = self._sharing_group(pod, entry)
         found = self._maker.find(pod if group is None else group, entry.name)
         if found is not None:
             return found.metadata.name

@@ -141,26 +141,24 @@ class ClaimMaker:
             raise ClaimRefused(str(error)) from error
         finally:
             self.created[outcome, admin_access(wanted)] += 1
-        self._note_time(created)
+        key, now = (namespace, created.metadata.name), self._clock.monotonic()
+        self._made_at[key] = now
+        # The oldest stand first.
+        while now - self._made_at[oldest := next(iter(self._made_at))] >= _REMEMBERED_SECONDS:
+            del self._made_at[oldest]
         # The informer may have been faster than the answer; then the memory would never be cleared by its event.
-        if (namespace, created.metadata.name) not in self._claims.store.by_key:
+        if key not in self._claims.store.by_key:
             self._remember(created, made_for)
         return created
 
-    def _note_time(self, claim: ResourceClaim) -> None:
-        """Note when a claim was made, and forget the oldest: they stand first."""
-        now = self._clock.monotonic()
-        self._made_at[_key_of(claim)] = now
-        while now - self._made_at[oldest := next(iter(self._made_at))] >= _REMEMBERED_SECONDS:
-            del self._made_at[oldest]
-
     def _remember(self, claim: ResourceClaim, made_for: tuple[str, str]) -> None:
-        key = _key_of(claim)
+        key = (claim.metadata.namespace, claim.metadata.name)
         self._fresh[key] = _Made(self._clock.monotonic(), claim, made_for)
         self._fresh_by_owner[made_for] = key
 
     def _forget(self, claim: ResourceClaim) -> None:
-        if self._fresh and (made := self._fresh.pop(_key_of(claim), None)) is not None:
+        made = self._fresh.pop((claim.metadata.namespace, claim.metadata.name), None)
+        if made is not None:
             self._fresh_by_owner.pop(made.made_for, None)
 
     def _recent(self, key: _Key) -> ResourceClaim | None:
@@ -171,10 +169,6 @@ class ClaimMaker:
             self._forget(made.claim)
             return None
         return made.claim
-
-
-def _key_of(claim: ResourceClaim) -> _Key:
-    return claim.metadata.namespace, claim.metadata.name
 
 
 class _Made(NamedTuple):
