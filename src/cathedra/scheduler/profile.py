@@ -321,8 +321,16 @@ class Profile:
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[int]:
         """Return the weighted total of every node."""
-        asked, totals = self._scored_alone(state, pod, nodes)
-        for plugin in asked:
+        began = self._now() if state.measured else 0.0
+        scoring, snapshot, zero = self._searching.scores(pod), state.snapshot, self._zero_where
+        totals: list[int] | None = None
+        if scoring.total is not None:
+            totals = snapshot.values_of(scoring.total.key, scoring.total.of, nodes)
+            if state.measured:
+                self._ran_together(scoring.parts, "Score", began)
+        # If every node scores zero for a plugin, adding the zeros changes no order, and the plugin need not be called.
+        all_zero = zero is not None and snapshot.all_are(zero.key, zero.holds, nodes)
+        for plugin in scoring.unconditional if all_zero else scoring.called:
             if state.measured:
                 scores = self._measured(plugin, "Score", plugin.score, state, pod, nodes)
             else:
@@ -336,24 +344,6 @@ class Profile:
                 )
         self._scored.times += len(nodes)
         return [0] * len(nodes) if totals is None else totals
-
-    def _scored_alone(
-        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
-    ) -> tuple[Sequence[ScorePlugin], list[int] | None]:
-        """Return the plugins that must be called, and the total score of those that score each node by itself."""
-        began = self._now() if state.measured else 0.0
-        scoring = self._searching.scores(pod)
-        # If every node scores zero for a plugin, adding the zeros changes no order, and the plugin need not be called.
-        zero = self._zero_where is not None and state.snapshot.all_are(
-            self._zero_where.key, self._zero_where.holds, nodes
-        )
-        asked = scoring.unconditional if zero else scoring.called
-        if scoring.total is None:
-            return asked, None
-        totals = state.snapshot.values_of(scoring.total.key, scoring.total.of, nodes)
-        if state.measured:
-            self._ran_together(scoring.parts, "Score", began)
-        return asked, totals
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Have everything that the pod needs on ``node`` held in memory."""

@@ -339,9 +339,9 @@ def _renew_entry(
     entries: SharedMap[Any, tuple[SliceRecord, ...]], key: object, records: dict[str, SliceRecord] | None
 ) -> None:
     if records:
-        entries.set(key, _in_order(records.values()))
+        entries[key] = _in_order(records.values())
     else:
-        entries.discard(key)
+        entries.pop(key, None)
 
 
 def _in_order(records: Iterable[SliceRecord]) -> tuple[SliceRecord, ...]:

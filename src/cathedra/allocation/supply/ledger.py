@@ -196,18 +196,10 @@ class Ledger:
                 holdings = changed[pool] = self._changeable(pool)
             if holding.share_id is not None:
                 self._sharing.add(pool)
-            before = holdings.get(device) or ()
+            before = holdings.pop(device, ())
             after = (_entered(before, holding) if before else (holding,)) if entering else _left(before, uid)
-            if isinstance(holdings, SharedMap):
-                if after:
-                    holdings.set(device, after)
-                else:
-                    holdings.discard(device)
-            else:
-                if before:
-                    del holdings[device]
-                if after:
-                    holdings[device] = after
+            if after:
+                holdings[device] = after
             self._changelog.note((*pool, device))
         for pool, holdings in changed.items():
             self._set(pool, holdings.snapshot() if isinstance(holdings, SharedMap) else holdings)
@@ -222,14 +214,14 @@ class Ledger:
         # A pool that spans a cluster: copying it would cost more than the claim.
         large = self._large[pool] = SharedMap()
         for device, holding in known.items():
-            large.set(device, holding)
+            large[device] = holding
         return large
 
     def _set(self, pool: PoolID, holdings: Mapping[str, tuple[Holding, ...]]) -> None:
         if holdings:
-            self._pools.set(pool, PoolLedger(holdings, pool in self._sharing))
+            self._pools[pool] = PoolLedger(holdings, pool in self._sharing)
         else:
-            self._pools.discard(pool)
+            self._pools.pop(pool, None)
             self._sharing.discard(pool)
             self._large.pop(pool, None)
 
@@ -312,7 +304,8 @@ class PoolState:
         self.capacity: Mapping[int, Mapping[str, int]] = _EMPTY
         self.available: Mapping[tuple[str, str], int] = pool.counters or _EMPTY
         self.groups: Mapping[str, frozenset[str]] = _EMPTY
-        self.key: StateKey | None = None
+        self.key: StateKey | int | None = None
+        """Equal for equal states of equal pools; None if nothing is held."""
         held = ledger.holdings
         if not held:
             return
@@ -323,6 +316,9 @@ class PoolState:
             self._take(pool, held, shares=shares)
         if pool.counters:
             self.available, self.groups = _charged(pool, held)
+        elif not self.shared:
+            self.key = self.taken
+            return
         self.key = StateKey(
             self.taken,
             self.shared,

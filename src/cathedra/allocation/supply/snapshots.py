@@ -123,15 +123,13 @@ class SharedMap(Generic[K, V]):
         """Return the value of ``key``, or None if there is none."""
         return self._parts[hash(key) & _MASK].get(key)
 
-    def set(self, key: K, value: V) -> None:
-        """Replace the former value by ``value``."""
+    def __setitem__(self, key: K, value: V) -> None:
         self._part(hash(key) & _MASK)[key] = value
 
-    def discard(self, key: K) -> None:
-        """Drop ``key``, if it is there."""
+    def pop(self, key: K, default: D) -> V | D:
+        """Drop ``key`` and return its value; ``default`` if there is none."""
         at = hash(key) & _MASK
-        if key in self._parts[at]:
-            del self._part(at)[key]
+        return self._part(at).pop(key) if key in self._parts[at] else default
 
     def __len__(self) -> int:
         return sum(map(len, self._parts))

@@ -138,6 +138,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
     def __init__(self, added: NodeAffinityRules | None = None) -> None:
         """``added``: of the profile, for all its pods."""
         self._added = added or NodeAffinityRules()
+        self._added_selector = self._added.required_during_scheduling_ignored_during_execution
 
     def events(self) -> Sequence[EventRegistration]:
         """Nodes that appear or change labels so that they match."""
@@ -200,10 +201,6 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
             *self._added.preferred_during_scheduling_ignored_during_execution,
             *(own.preferred_during_scheduling_ignored_during_execution if own is not None else ()),
         )
-
-    @property
-    def _added_selector(self) -> NodeSelector | None:
-        return self._added.required_during_scheduling_ignored_during_execution
 
     def _matches(self, pod: Pod, node: Node) -> bool:
         added = self._added_selector

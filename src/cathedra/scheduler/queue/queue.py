@@ -190,6 +190,7 @@ class SchedulingQueue:
             if self._worth_requeuing(entry, change):
                 self._requeue(entry, _ATTEMPT_FAILED)
                 return
+        self._enter(entry)
         self._sleep(entry, _ATTEMPT_FAILED)
 
     # --- waking
@@ -322,7 +323,7 @@ class SchedulingQueue:
         return entry.added + self._backoff.seconds(entry)
 
     def _sleep(self, entry: QueuedPodInfo, event: str) -> None:
-        self._enter(entry)
+        """Let a pod that has entered wait for an event."""
         if event:
             self.incoming["unschedulable", event] += 1
         self._unschedulable[entry.info.uid] = entry

@@ -73,10 +73,10 @@ def test_a_snapshot_keeps_what_was_there_while_the_map_goes_on(steps: list[tuple
     for step in steps:
         match step:
             case ("set", int(key), int(value)):
-                entries.set(key, value)
+                entries[key] = value
                 expected[key] = value
             case ("discard", int(key)):
-                entries.discard(key)
+                entries.pop(key, None)
                 expected.pop(key, None)
             case ("snapshot",):
                 taken.append((entries.snapshot(), dict(expected)))
@@ -94,9 +94,9 @@ def test_a_snapshot_keeps_what_was_there_while_the_map_goes_on(steps: list[tuple
 
 def test_a_copy_and_its_original_do_not_see_each_other() -> None:
     one: SharedMap[str, int] = SharedMap()
-    one.set("a", 1)
+    one["a"] = 1
     other = one.copy()
-    one.set("a", 2)
-    other.set("b", 3)
+    one["a"] = 2
+    other["b"] = 3
     assert (one.get("a"), one.get("b")) == (2, None)
     assert (other.get("a"), other.get("b")) == (1, 3)
