@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -17,10 +17,13 @@ from cathedra.scheduler.framework.plugin import (
     FilterPlugin,
     NodePredicate,
     NodeScore,
+    Plugin,
     ScorePlugin,
 )
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
+
+P = TypeVar("P", bound=Plugin)
 
 _NONE: Final = frozenset[str]()
 
@@ -57,8 +60,7 @@ class ProfilePlugins:
         weights: Mapping[str, int],
     ) -> None:
         # This runs for every pod: plugins are not called for what their base class answers.
-        with_predicate = [one for one in filters if type(one).predicate is not FilterPlugin.predicate]
-        self._with_predicate = [(one.name, one) for one in with_predicate]
+        self._with_predicate = [one for one in filters if type(one).predicate is not FilterPlugin.predicate]
         depending = [one for one in scores if _depends_on_pod(type(one))]
         self._depending = [(one.name, weights[one.name], one) for one in depending]
         self._called = [one for one in scores if one not in depending]
@@ -67,13 +69,11 @@ class ProfilePlugins:
     def predicates(self, pod: PodInfo) -> PodPredicates:
         """Return the predicates of the filters for ``pod``."""
         of_plugins: dict[FilterPlugin, NodePredicate] = {}
-        named: list[tuple[str, NodePredicate]] = []
-        for name, plugin in self._with_predicate:
+        for plugin in self._with_predicate:
             predicate = plugin.predicate(pod)
             if predicate is not None:
                 of_plugins[plugin] = predicate
-                named.append((name, predicate))
-        return PodPredicates(of_plugins, all_of(named))
+        return PodPredicates(of_plugins, all_of(of_plugins))
 
     def scores(self, pod: PodInfo) -> PodScores:
         """Return the plugins that may score nodes for ``pod``."""
@@ -106,20 +106,20 @@ def _without_condition(plugins: Sequence[ScorePlugin]) -> Sequence[ScorePlugin]:
     return [one for one in plugins if one.zero_where is None]
 
 
-def all_of(named: Sequence[tuple[str, NodePredicate]]) -> NodePredicate | None:
-    """Return the conjunction of plugins' predicates, each with its plugin's name; None if there are none."""
-    if not named:
+def all_of(predicates: Mapping[P, NodePredicate]) -> NodePredicate | None:
+    """Return the conjunction of the predicates of plugins; None if there are none."""
+    if not predicates:
         return None
     lacking = _NONE
     key: list[Hashable] = []
     holds: list[Callable[[NodeInfo], bool]] = []
-    for name, one in named:
+    for plugin, one in predicates.items():
         # A plugin chooses its keys without knowing the others': its name keeps them apart.
-        key.append((name, one.key))
+        key.append((plugin.name, one.key))
         holds.append(one.holds)
         if one.lacking:
             lacking |= one.lacking
-    there = all_of([(name, one.there or one) for name, one in named]) if lacking else None
+    there = all_of({plugin: one.there or one for plugin, one in predicates.items()}) if lacking else None
     return NodePredicate(tuple(key), partial(_all_hold, holds), lacking, there)
 
 

@@ -97,9 +97,7 @@ class Profile:
         self._refusing_all = [one for one in self._filter if type(one).refuses_all is not FilterPlugin.refuses_all]
         self._post_filter = self._at("postFilter", (p for p in self.plugins if isinstance(p, PostFilterPlugin)))
         self._score = self._at("score", (p for p in self.plugins if isinstance(p, ScorePlugin)))
-        self._zero_where = all_of(
-            [(plugin.name, plugin.zero_where) for plugin in self._score if plugin.zero_where is not None]
-        )
+        self._zero_where = all_of({one: one.zero_where for one in self._score if one.zero_where is not None})
         self._weights = {plugin.name: self._weight(plugin) for plugin in self._score}
         self._searching = ProfilePlugins(self._filter, self._score, self._weights)
         names = [plugin.name for plugin in self._pre_filter]
@@ -203,14 +201,14 @@ class Profile:
         """Return the number of plugins that were called or skip the pod, and their common result."""
         nodes: frozenset[str] | None = None
         narrowed_by: list[str] = []
-        skipped = state.skipped_filters
+        skipped, measured = state.skipped_filters, state.measured
         for asked, (name, skips, plugin) in enumerate(self._pre_filters, start=1):
-            answer: Status | Narrowed | None
-            if state.measured:
-                answer = self._measured(plugin, "PreFilter", plugin.pre_filter, state, pod, snapshot)
-            elif skips is not None and skips(pod):
+            # Plugins that are known to skip are called as well if they are measured.
+            if skips is not None and not measured and skips(pod):
                 skipped.add(name)
                 continue
+            if measured:
+                answer = self._measured(plugin, "PreFilter", plugin.pre_filter, state, pod, snapshot)
             else:
                 answer = plugin.pre_filter(state, pod, snapshot)
             if answer is None:

@@ -29,9 +29,10 @@ class Mark(msgspec.Struct, Generic[E], frozen=True, eq=False):
 
     def since(self, earlier: Mark[E]) -> set[E] | None:
         """Return the entries that have changed since ``earlier``; None if they are no longer recorded."""
-        if earlier._changelog is not self._changelog or not self._first <= earlier._end <= self._end:
+        first, end = self._first, earlier._end
+        if earlier._changelog is not self._changelog or not first <= end <= self._end:
             return None
-        return set(self._entries[earlier._end - self._first : self._end - self._first])
+        return set(self._entries[end - first : self._end - first])
 
 
 class Changelog(Generic[E]):

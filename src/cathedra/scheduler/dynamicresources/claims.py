@@ -46,19 +46,14 @@ class ClaimCache:
         self._store = informer.store
         self._informer = informer
         self._assumed: dict[Key, ResourceClaim] = {}
-        self._listeners: list[OnChange] = []
+        self._on_change: OnChange | None = None
         self._waiters: dict[Key, asyncio.Event] = {}
         self._store.add_index(BY_OWNER, owner_uids, same_owners)
 
     def listen(self, on_change: OnChange) -> None:
-        """Register a callback for all changes in order; existing claims are reported first."""
-        if not self._listeners:
-            self._listeners.append(on_change)
-            self._informer.add_handler(self._added, self._updated, self._deleted)
-            return
-        self._listeners.append(on_change)
-        for claim in self._store.list():
-            on_change(None, self._newest(claim))
+        """Register the callback for all changes in order; existing claims are reported first."""
+        self._on_change = on_change
+        self._informer.add_handler(self._added, self._updated, self._deleted)
 
     def get(self, namespace: str, name: str) -> ResourceClaim | None:
         """Return the newest known version of a claim, or None."""
@@ -82,7 +77,7 @@ class ClaimCache:
         # informer's object.
         if known is None or known.metadata.uid != claim.metadata.uid or _version(known) >= _version(claim):
             return
-        # Listeners get the last version that was reported to them, which may be an assumed one: the ledger takes the
+        # The callback gets the last version that was reported, which may be an assumed one: the ledger takes the
         # difference of both.
         before = self._assumed.get(key, known)
         self._assumed[key] = claim
@@ -124,7 +119,7 @@ class ClaimCache:
         if ahead < 0:
             return
         del self._assumed[_key(new)]
-        # An equal version is the event of the assumed write itself; listeners have seen it.
+        # An equal version is the event of the assumed write itself, which was reported.
         if ahead:
             self._tell(assumed, new)
 
@@ -132,8 +127,8 @@ class ClaimCache:
         self._tell(self._assumed.pop(_key(claim), claim), None)
 
     def _tell(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        for listener in self._listeners:
-            listener(old, new)
+        if self._on_change is not None:
+            self._on_change(old, new)
         if not self._waiters:
             return
         claim = new or old

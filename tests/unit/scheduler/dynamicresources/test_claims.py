@@ -82,18 +82,6 @@ async def test_claims_are_found_by_their_owner_in_the_newest_version(api: API) -
     assert cache.owned_by("other") == []
 
 
-@run_with(with_api)
-async def test_a_second_listener_hears_first_of_what_is_there(api: API) -> None:
-    cache = ClaimCache(api.informers.of(RESOURCECLAIMS))
-    cache.listen(lambda old, new: None)
-    api.follow()
-    await api.client.resource(RESOURCECLAIMS, "default").create(claim("c"))
-    await api.until(lambda: cache.get("default", "c"))
-    told: list[str] = []
-    cache.listen(lambda old, new: told.append(new.metadata.name if new is not None else "gone"))
-    assert told == ["c"]
-
-
 NAMED = [{"name": "gpu", "resourceClaimName": "c"}]
 GENERATED: dict[str, Any] = {
     "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}],
