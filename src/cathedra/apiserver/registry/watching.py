@@ -6,7 +6,6 @@ A watcher that does not keep up is cut: it lists again, and its events use no me
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
@@ -119,7 +118,7 @@ class Watcher:
         self.after = after
         """Events up to this revision are dropped: a client may resume from a server that was ahead of this one."""
         self.closed = False
-        self.queue: deque[Seen] = deque()
+        self.queue: list[Seen] = []
         """Events to take, without those that are still gathered in the group (`Alike.fresh`)."""
         self._bytes = 0
         """Bytes of the objects in the queue."""
@@ -210,15 +209,16 @@ class Watcher:
         if self._bytes > most:
             return self._taken_some(most)
         # The queue is replaced and not cleared: events that arrive while the reader sends are collected in the new one.
-        taken, self.queue = list(self.queue), deque()
+        taken, self.queue = self.queue, []
         self._bytes = 0
         return taken
 
     def _taken_some(self, most: int) -> list[Seen]:
-        taken, size = [], 0
-        while self.queue and size < most:
-            taken.append(self.queue.popleft())
-            size += taken[-1].entry.size
+        number = size = 0
+        while number < len(self.queue) and size < most:
+            size += self.queue[number].entry.size
+            number += 1
+        taken, self.queue = self.queue[:number], self.queue[number:]
         # Reset at the end, because `extend` counts events of a group that this client has already seen and that were
         # left out.
         self._bytes = self._bytes - size if self.queue else 0
