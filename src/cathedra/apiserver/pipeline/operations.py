@@ -1,7 +1,8 @@
 """Calls on served resources: from a `RequestInfo` to a `Call`, and from a call to its `CallAnswer`.
 
-Every transport decodes its own bytes to a call and an object, and encodes the answer; this module has what lies between
-and is the same for all of them: the route, the refusals that depend on it, and the verb.
+Every transport decodes its own bytes to a call and an object, and encodes the answer. This module has what lies between
+and is the same for all of them: the route, the refusals that depend on it, and what reads, creations and deletions of
+collections need beside their verb. Updates, patches and deletions of one object are calls of their verb.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class WriteQuery(msgspec.Struct, frozen=True):
 
 
 class ResourceOperations:
-    """Carries out authorized requests on the resources of one server."""
+    """Makes calls of authorized requests on the resources of one server, and carries out those that are more than a
+    verb."""
 
     def __init__(self, server: ServerContext, catalog: Catalog) -> None:
         self._server = server
