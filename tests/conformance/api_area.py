@@ -267,7 +267,7 @@ def _cause_order(cause: Any) -> str:
 async def prepare(server: APIServer) -> None:
     """The state in which every case begins."""
     api = server.transport()
-    server.add_tokens({TOKEN: UserInfo("admin", ("system:masters",))})
+    server.context.static_tokens.add({TOKEN: UserInfo("admin", ("system:masters",))})
     for name, labels in (
         ("vec", {}),
         ("vec-other", {}),

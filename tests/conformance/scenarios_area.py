@@ -169,7 +169,7 @@ async def _control_plane(column: str) -> Any:
     server = await APIServer.open(
         msgspec.structs.replace(config_of(column), node_lifecycle=True), clock=clock, random=random.Random(7)
     )
-    server.add_tokens({TOKEN: UserInfo("admin", ("system:masters",))})
+    server.context.static_tokens.add({TOKEN: UserInfo("admin", ("system:masters",))})
 
     def client_of(user: str, delay: float = CONTROLLER_SECONDS) -> Client:
         return Client(Delayed(server.transport(user), clock, delay), clock=clock)

@@ -25,7 +25,7 @@ from tests.unit.node.fakes import make_pod
 
 async def test_a_followed_log_ends_with_its_client() -> None:
     server = await APIServer.open(ServerConfig(), clock=SystemClock(), random=random.Random(1))
-    server.add_tokens({TOKEN: UserInfo("admin", ("system:masters",))})
+    server.context.static_tokens.add({TOKEN: UserInfo("admin", ("system:masters",))})
     url = await server.serve(ServeOptions())
     asgi = ASGIClient(server)
     left = asyncio.Event()

@@ -32,7 +32,7 @@ class Redirecting:
 @pytest.fixture(params=[301, 302, 303, 307, 308])
 async def redirecting(request: pytest.FixtureRequest) -> AsyncIterator[Redirecting]:
     server = await APIServer.open(ServerConfig(), clock=SystemClock(), random=random.Random(1))
-    server.add_tokens({TOKEN: UserInfo("admin", ("system:masters",))})
+    server.context.static_tokens.add({TOKEN: UserInfo("admin", ("system:masters",))})
     found = Redirecting(ASGIClient(server), await server.serve(ServeOptions()))
 
     async def node(asked: web.Request) -> web.Response:

@@ -33,7 +33,7 @@ async def apply(asgi: ASGIClient, name: str) -> Answer:
 
 async def test_an_apply_that_creates_needs_create_as_well_as_patch() -> None:
     async with open_asgi(ServerConfig(authorization=True)) as asgi:
-        asgi.server.add_tokens({EVE: UserInfo("eve")})
+        asgi.server.context.static_tokens.add({EVE: UserInfo("eve")})
         await grant(asgi, "patch")
         refused = await apply(asgi, "new")
         assert (refused.status, refused.json["message"]) == (403, 'configmaps "new" is forbidden: ')

@@ -29,7 +29,7 @@ POD = {"metadata": {"name": "victim"}, "spec": {"containers": [{"name": "c", "im
 async def asgi() -> AsyncIterator[ASGIClient]:
     """A server with RBAC, a pod in kube-system, and a user with every right on another group."""
     async with open_asgi(ServerConfig(authorization=True)) as opened:
-        opened.server.add_tokens({EXTRA: UserInfo("eve")})
+        opened.server.context.static_tokens.add({EXTRA: UserInfo("eve")})
         await opened("POST", "/api/v1/namespaces/kube-system/serviceaccounts", {"metadata": {"name": "default"}})
         made = await opened("POST", "/api/v1/namespaces/kube-system/pods", POD)
         assert made.status == 201, made.body

@@ -124,7 +124,7 @@ async def walked_server() -> AsyncIterator[ASGIClient]:
     """A server with every kind, on which nodes, a driver and the objects of a pod stand."""
     config = ServerConfig(authorization=True, runtime_config={"api/all": True})
     async with open_asgi(config) as asgi:
-        asgi.server.add_tokens({name: user for name, user in IDENTITIES.items() if user is not None})
+        asgi.server.context.static_tokens.add({name: user for name, user in IDENTITIES.items() if user is not None})
         client = Client(asgi.server.transport(), clock=SystemClock())
         await install_driver_permissions(client, DRIVER)
         rule = PolicyRule(verbs=("*",), api_groups=("resource.k8s.io",), resources=("*",))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Self
 
 import msgspec
@@ -181,10 +181,6 @@ class APIServer:
             msgspec.structs.replace(self.context, gates=gates, expressions=CELExpressions(gates)),
             Catalog(served, served_virtual(gates, dict(config.runtime_config))),
         )
-
-    def add_tokens(self, tokens: Mapping[str, UserInfo]) -> None:
-        """Accept these bearer tokens."""
-        self._tokens.add(tokens)
 
     @property
     def app(self) -> Application:

@@ -144,7 +144,7 @@ async def open_asgi(
     """A server of every built-in kind."""
     clock = clock or LoopClock(asyncio.get_running_loop())
     server = await APIServer.open(config or ServerConfig(), clock=clock, random=random.Random(3), store=store)
-    server.add_tokens({TOKEN: UserInfo("admin", ("system:masters",))})
+    server.context.static_tokens.add({TOKEN: UserInfo("admin", ("system:masters",))})
     try:
         yield ASGIClient(server)
     finally:

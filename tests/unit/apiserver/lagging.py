@@ -99,7 +99,7 @@ async def lagging(config: ServerConfig = _ROLES) -> AsyncIterator[Lagging]:
     """Both servers, with roles."""
     clock = LoopClock(asyncio.get_running_loop())
     primary = await APIServer.open(config, clock=clock, random=random.Random(3))
-    primary.add_tokens(TOKENS)
+    primary.context.static_tokens.add(TOKENS)
     try:
         async with joined(primary) as (replica, line):
             yield Lagging(ASGIClient(primary), replica, line)
@@ -115,7 +115,7 @@ async def joined(primary: APIServer) -> AsyncIterator[tuple[ASGIClient, LaggingS
     line = await LaggingStore.over(other)
     replica = await APIServer.open(primary.config, clock=primary.context.clock, random=random.Random(4), store=line)
     replica.context.tokens.key = primary.context.tokens.key
-    replica.add_tokens(TOKENS)
+    replica.context.static_tokens.add(TOKENS)
     try:
         yield ASGIClient(replica), line
     finally:

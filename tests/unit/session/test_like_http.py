@@ -199,7 +199,7 @@ async def caller(folder: Path, name: str, *, seats: int = 600) -> AsyncIterator[
         authorization=True, audit_log=log, audit_policy=load_policy(POLICY), max_requests_inflight=seats
     )
     server = await APIServer.open(config, clock=StillClock(), random=random.Random(1))
-    server.add_tokens(USERS)
+    server.context.static_tokens.add(USERS)
     try:
         made = Caller(server, log)
         await made.asgi("POST", f"{ROLES}/clusterroles", role(), user="of an administrator")

@@ -89,7 +89,7 @@ async def test_a_service_accounts_token_opens_the_door(api: Guarded) -> None:
 
 @run_with(guarded)
 async def test_acting_as_others_needs_a_permission_for_each_part(api: Guarded) -> None:
-    api.server.add_tokens({TOKEN: UserInfo("alice")})
+    api.server.context.static_tokens.add({TOKEN: UserInfo("alice")})
     asgi = ASGIClient(api.server)
     as_bob = {"impersonate-user": "bob", "impersonate-group": "devs"}
     message = await whoami(asgi, **as_bob)
@@ -108,7 +108,7 @@ async def test_acting_as_others_needs_a_permission_for_each_part(api: Guarded) -
 
 @run_with(guarded)
 async def test_acting_as_a_service_account_brings_its_groups(api: Guarded) -> None:
-    api.server.add_tokens({TOKEN: UserInfo("root", ("system:masters",))})
+    api.server.context.static_tokens.add({TOKEN: UserInfo("root", ("system:masters",))})
     headers = {"impersonate-user": "system:serviceaccount:default:bot"}
     found = await whoami(ASGIClient(api.server), **headers)
     assert "system:serviceaccounts:default" in found["groups"]
@@ -116,7 +116,7 @@ async def test_acting_as_a_service_account_brings_its_groups(api: Guarded) -> No
 
 @run_with(guarded)
 async def test_impersonating_groups_alone_is_refused(api: Guarded) -> None:
-    api.server.add_tokens({TOKEN: UserInfo("root", ("system:masters",))})
+    api.server.context.static_tokens.add({TOKEN: UserInfo("root", ("system:masters",))})
     assert "without impersonating a user" in await whoami(ASGIClient(api.server), **{"impersonate-group": "devs"})
     found = await whoami(ASGIClient(api.server), **{"impersonate-user": "system:anonymous"})
     assert "is forbidden" in found
@@ -166,7 +166,7 @@ async def test_a_token_review_knows_the_tokens_of_nodes_that_join(api: Guarded) 
     await api.admin.resource(SECRETS, "kube-system").create(secret())
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
     path = "/apis/authentication.k8s.io/v1/tokenreviews"
-    api.server.add_tokens({"sesame": UserInfo("admin", ("system:masters",))})
+    api.server.context.static_tokens.add({"sesame": UserInfo("admin", ("system:masters",))})
     asgi = ASGIClient(api.server)
     known = (await asgi("POST", path, {**review, "spec": {"token": "abcdef.0123456789abcdef"}})).json["status"]
     assert (known["authenticated"], known["user"]["username"]) == (True, "system:bootstrap:abcdef")

@@ -65,7 +65,7 @@ async def test_what_was_changed_or_deleted_is_put_right(api: Guarded) -> None:
 @run_with(guarded)
 async def test_those_of_custom_resources_go_with_them(api: Guarded) -> None:
     asgi = ASGIClient(api.server)
-    api.server.add_tokens({"t": UserInfo("root", ("system:masters",))})
+    api.server.context.static_tokens.add({"t": UserInfo("root", ("system:masters",))})
     async with beside(keeper(api).run()):
         await asgi("POST", CRDS, definition(), user="t")
         await api.clock.sleep(1)

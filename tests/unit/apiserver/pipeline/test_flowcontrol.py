@@ -189,7 +189,7 @@ def test_a_server_without_the_objects_lets_users_take_turns() -> None:
 @run_with(guarded)
 async def test_answers_show_schema_and_level(api: Guarded) -> None:
     await kept(api)
-    api.server.add_tokens({"t": ADMIN})
+    api.server.context.static_tokens.add({"t": ADMIN})
     answer = await ASGIClient(api.server)("GET", "/api/v1/pods", user="t")
     schema = await api.admin.resource(SCHEMAS).get("exempt")
     level = await api.admin.resource(LEVELS).get("exempt")

@@ -73,7 +73,7 @@ async def test_without_credentials_no_resource_gets_a_series() -> None:
 
 async def test_what_a_user_may_not_do_is_counted_under_its_resource() -> None:
     async with open_asgi(ServerConfig(authorization=True)) as asgi:
-        asgi.server.add_tokens({"weak": UserInfo("weak")})
+        asgi.server.context.static_tokens.add({"weak": UserInfo("weak")})
         await asgi("GET", f"{MAPS}/a", user="weak")
         ((labels, _),) = requests(asgi)
     assert (route(labels), labels["code"]) == (("", "v1", "configmaps", "", "resource"), "403")

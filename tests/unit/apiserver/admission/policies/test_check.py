@@ -187,7 +187,7 @@ def test_audit_annotations_are_published(tmp_path: Path) -> None:
     async def body(api: Guarded) -> None:
         annotation = AuditAnnotation(key="size", value_expression="string(size(object.data))")
         await install(api, policy("false", audit_annotations=(annotation,)), "Audit")
-        api.server.add_tokens({"sesame": UserInfo("admin", ("system:masters",))})
+        api.server.context.static_tokens.add({"sesame": UserInfo("admin", ("system:masters",))})
         made = {"metadata": {"name": "a"}, "data": {"x": "1"}}
         answer = await ASGIClient(api.server)("POST", "/api/v1/namespaces/default/configmaps", made)
         assert answer.status == 201

@@ -155,7 +155,7 @@ async def test_a_request_is_passed_on_with_its_user_and_the_servers_certificate(
     asgi: ASGIClient, backend: Backend
 ) -> None:
     await run_backend(asgi, backend)
-    asgi.server.add_tokens({"j": UserInfo("jane", ("devs", "ops"), "u1", {"scope/x": ("a", "b")})})
+    asgi.server.context.static_tokens.add({"j": UserInfo("jane", ("devs", "ops"), "u1", {"scope/x": ("a", "b")})})
     answer = await asgi(
         "GET",
         f"{NODES}?limit=5",
@@ -237,7 +237,7 @@ async def test_without_its_object_the_group_is_gone(asgi: ASGIClient, backend: B
 
 async def test_a_websocket_is_passed_on_with_its_user(asgi: ASGIClient, backend: Backend) -> None:
     await run_backend(asgi, backend)
-    asgi.server.add_tokens({"j": UserInfo("jane", ("system:masters",))})
+    asgi.server.context.static_tokens.add({"j": UserInfo("jane", ("system:masters",))})
     url = f"{asgi.server.url}{NODES}/x?a=b"
     async with (
         aiohttp.ClientSession(headers={"Authorization": "Bearer j"}) as session,
@@ -255,7 +255,7 @@ async def test_a_websocket_is_passed_on_with_its_user(asgi: ASGIClient, backend:
 
 async def test_an_upgrade_is_asked_for_and_its_answer_handed_on(asgi: ASGIClient, backend: Backend) -> None:
     await run_backend(asgi, backend)
-    asgi.server.add_tokens({"j": UserInfo("jane", ("system:masters",))})
+    asgi.server.context.static_tokens.add({"j": UserInfo("jane", ("system:masters",))})
     headers = {"Authorization": "Bearer j", "Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
     async with (
         aiohttp.ClientSession(headers=headers) as session,
@@ -268,7 +268,7 @@ async def test_an_upgrade_is_asked_for_and_its_answer_handed_on(asgi: ASGIClient
 
 
 async def test_a_websocket_to_a_server_that_is_not_there_is_refused(asgi: ASGIClient) -> None:
-    asgi.server.add_tokens({"j": UserInfo("jane", ("system:masters",))})
+    asgi.server.context.static_tokens.add({"j": UserInfo("jane", ("system:masters",))})
     async with aiohttp.ClientSession(headers={"Authorization": "Bearer j"}) as session:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await session.ws_connect(f"{asgi.server.url}{NODES}/x", ssl=False)

@@ -74,7 +74,7 @@ class Way:
 @pytest.fixture
 async def way() -> AsyncIterator[Way]:
     api = await APIServer.open(ServerConfig(), clock=SystemClock(), random=random.Random(1))
-    api.add_tokens({TOKEN: UserInfo("admin", ("system:masters",))})
+    api.context.static_tokens.add({TOKEN: UserInfo("admin", ("system:masters",))})
     await api.serve(ServeOptions())
     kubelet = Kubelet()
     node_server = await asyncio.start_server(kubelet.serve, "127.0.0.1", 0)
@@ -199,7 +199,7 @@ async def test_a_pod_that_is_not_there_is_refused_before_any_node_is_asked(way: 
 async def test_who_may_only_get_runs_no_command(path: str, resource: str, protocol: str) -> None:
     """An upgrade by GET is authorized like a POST."""
     api = await APIServer.open(ServerConfig(authorization=True), clock=SystemClock(), random=random.Random(1))
-    api.add_tokens({TOKEN: UserInfo("reader", ())})
+    api.context.static_tokens.add({TOKEN: UserInfo("reader", ())})
     await api.serve(ServeOptions())
     client = Client(api.transport(), clock=SystemClock())
     rule = PolicyRule(verbs=("get",), api_groups=("",), resources=(resource,))
