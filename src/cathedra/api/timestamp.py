@@ -6,7 +6,6 @@ Every condition, lease and deletion carries one. They are values: comparable, ha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Final, Self, TypeVar
 
@@ -47,9 +46,7 @@ class Time:
     """As the API writes it."""
 
     def __new__(cls, epoch_seconds: float) -> Self:
-        remembered: Callable[[int], Any] = _second
-        found: Self = remembered(int(epoch_seconds // 1))
-        return found
+        return _second(int(epoch_seconds // 1))  # type: ignore[return-value]  # `MicroTime` has its own
 
     def _set(self, micros: int, text: str = "") -> None:
         """``text``: as the API writes it, if that is known."""

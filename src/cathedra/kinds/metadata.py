@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from operator import attrgetter, not_
+from operator import not_
 from typing import Final, Protocol
 
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
@@ -30,15 +30,7 @@ METADATA: Final = FieldPath("metadata")
 _LABELS: Final = METADATA.child("labels")
 _ANNOTATIONS: Final = METADATA.child("annotations")
 _OWNERS: Final = METADATA.child("ownerReferences")
-_IMMUTABLE: Final = (
-    ("name", "name"),
-    ("namespace", "namespace"),
-    ("uid", "uid"),
-    ("deletion_timestamp", "deletionTimestamp"),
-    ("deletion_grace_period_seconds", "deletionGracePeriodSeconds"),
-)
-_fixed: Final = attrgetter(*(attribute for attribute, _ in _IMMUTABLE))
-_compared: Final = attrgetter(*(attribute for attribute, _ in _IMMUTABLE), "generation")
+_IMMUTABLE: Final = "field is immutable"
 _FEW_LABELS: Final = 8
 """Number of labels up to which it is remembered that they have no errors."""
 STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
@@ -107,8 +99,7 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, gates: FeatureGa
     """
     # Kubernetes runs the same rules two to four times. We run each once and repeat its errors.
     compared, shared = ErrorList(), _shared_errors(new, gates)
-    if _compared(new) != _compared(old) or old.deletion_timestamp is not None:
-        _compare(compared, new, old)
+    _compare(compared, new, old)
     finalizers = new.finalizers if rounds else ()
     # Fast path: most changes have no errors and no finalizers.
     if not (compared or shared or finalizers):
@@ -141,10 +132,17 @@ def _compare(errors: ErrorList, new: ObjectMeta, old: ObjectMeta) -> None:
             )
     if new.generation < old.generation:
         errors.invalid(METADATA.child("generation"), new.generation, "must not be decremented")
-    if _fixed(new) != _fixed(old):
-        for attribute, name in _IMMUTABLE:
-            if getattr(new, attribute) != getattr(old, attribute):
-                errors.invalid(METADATA.child(name), getattr(new, attribute), "field is immutable")
+    if new.name != old.name:
+        errors.invalid(METADATA.child("name"), new.name, _IMMUTABLE)
+    if new.namespace != old.namespace:
+        errors.invalid(METADATA.child("namespace"), new.namespace, _IMMUTABLE)
+    if new.uid != old.uid:
+        errors.invalid(METADATA.child("uid"), new.uid, _IMMUTABLE)
+    if new.deletion_timestamp != old.deletion_timestamp:
+        errors.invalid(METADATA.child("deletionTimestamp"), new.deletion_timestamp, _IMMUTABLE)
+    if new.deletion_grace_period_seconds != old.deletion_grace_period_seconds:
+        value = new.deletion_grace_period_seconds
+        errors.invalid(METADATA.child("deletionGracePeriodSeconds"), value, _IMMUTABLE)
 
 
 def _shared_errors(metadata: ObjectMeta, gates: FeatureGates) -> Sequence[FieldError]:

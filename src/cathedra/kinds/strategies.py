@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from operator import attrgetter, is_
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -189,15 +188,23 @@ class CountedStrategy(DefaultedStrategy[Any]):
         return replace(new, metadata=replace(new.metadata, generation=generation))
 
 
-_STORED: Final = ("labels", "annotations", "finalizers", "owner_references")
-_stored: Final = attrgetter(*_STORED)
-
-
 def kept_metadata(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
     """Return the metadata of a status update: labels, annotations, finalizers and owners stay as they are stored."""
-    before = _stored(old)
     # Compared by identity, not by value: an in-process client passes the stored tuples and dictionaries themselves. If
     # they are equal but not the same, they are replaced, which costs nothing but the copy.
-    if new.generation == old.generation and all(map(is_, _stored(new), before)):
+    if (
+        new.generation == old.generation
+        and new.labels is old.labels
+        and new.annotations is old.annotations
+        and new.finalizers is old.finalizers
+        and new.owner_references is old.owner_references
+    ):
         return new
-    return replace(new, generation=old.generation, **dict(zip(_STORED, before, strict=True)))
+    return replace(
+        new,
+        generation=old.generation,
+        labels=old.labels,
+        annotations=old.annotations,
+        finalizers=old.finalizers,
+        owner_references=old.owner_references,
+    )
