@@ -22,6 +22,7 @@ from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import KubeStruct, RawJSON, decode, decode_scalar, decoder_of, json_reader, replace
 from cathedra.api.timestamp import MicroTime, Time
+from cathedra.remembering import IS_ON, hold
 
 K = TypeVar("K", bound=KubeStruct)
 
@@ -92,6 +93,7 @@ class PartsDecoder(Generic[K]):
         spec = _fields(kind).get("spec")
         self._spec = "" if spec is None else spec.name
         self._specs: dict[bytes, Any] = {}
+        hold(self._specs, objects=True)
 
     def new(self, body: bytes) -> K:
         """Decode a new object. Objects with the same spec share it.
@@ -113,7 +115,7 @@ class PartsDecoder(Generic[K]):
         except (msgspec.DecodeError, UnicodeDecodeError):
             return self._decode(body)  # its error has positions in the whole body
         made = self._decode(body)
-        if spec and len(spec) <= LARGEST:
+        if spec and len(spec) <= LARGEST and IS_ON:
             if len(self._specs) >= LIMIT:
                 del self._specs[next(iter(self._specs))]
             self._specs[spec] = getattr(made, self._spec)

@@ -16,6 +16,8 @@ from cathedra.api.nesting import MAX_DEPTH, NestingError
 from cathedra.api.parts import FEW, LARGEST, LIMIT, SharedParts, parts_decoder, with_parts_of
 from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.struct import EMPTY_LIST, decode, encode, replace
+from cathedra.remembering import forget_objects
+from tests.requirements import with_memos
 from tests.unit.api.protobuf.objects import objects
 
 KINDS = (Pod, ResourceClaim, ConfigMap, Event)
@@ -83,6 +85,7 @@ def test_an_object_that_was_read_whole_takes_parts_over_but_not_what_an_empty_li
     assert with_parts_of(new, b"[", old, body) is new
 
 
+@with_memos
 def test_new_objects_with_the_same_spec_share_it_while_it_is_among_the_last() -> None:
     decoder = parts_decoder(Pod)
     body = b'{"metadata":{"name":"%d"},"spec":{"nodeName":"%d"}}'
@@ -93,6 +96,13 @@ def test_new_objects_with_the_same_spec_share_it_while_it_is_among_the_last() ->
     again = decoder.new(body % (4, 0))
     assert again.spec is not first.spec
     assert again.spec == first.spec
+
+
+def test_specs_are_dropped_with_the_memos_that_hold_objects() -> None:
+    body = encode(Pod(spec=PodSpec(node_name="n")))
+    first = parts_decoder(Pod).new(body)
+    forget_objects()
+    assert parts_decoder(Pod).new(body).spec is not first.spec
 
 
 def test_a_large_spec_is_not_kept() -> None:
