@@ -103,7 +103,8 @@ class FieldSet:
     @staticmethod
     def of_one(element: str, below: FieldSet) -> FieldSet:
         """Return the set of a list with one element, whose key is a uid."""
-        template = FieldSet.of({PLACEHOLDER: below}, member=True)
+        # The key of `of`, which is found here nearly always.
+        template = _SHARED.get((True, PLACEHOLDER, below.number)) or FieldSet.of({PLACEHOLDER: below}, member=True)
         return FilledTemplate(template, element) if template.placeholder else FieldSet(True, {element: below})
 
     @staticmethod
@@ -426,6 +427,9 @@ class FilledTemplate(FieldSet):
         return encoded
 
 
+_set: Final = object.__setattr__
+
+
 class _FilledJSON(RawJSON):
     """The JSON of a filled template, with its set: each object has its own, so a cache would hardly find it."""
 
@@ -434,9 +438,9 @@ class _FilledJSON(RawJSON):
     fields: FieldSet
 
     def __init__(self, fields: FieldSet, data: bytes) -> None:
-        object.__setattr__(self, "data", data)
-        object.__setattr__(self, "written", msgspec.Raw(data))
-        object.__setattr__(self, "fields", fields)
+        _set(self, "data", data)
+        _set(self, "written", msgspec.Raw(data))
+        _set(self, "fields", fields)
 
     def compact(self) -> bytes:
         return self.data
