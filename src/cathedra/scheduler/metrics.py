@@ -95,7 +95,7 @@ class SchedulerMetrics:
 
     def ran(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """Note the status and the duration of a plugin's call."""
-        self._plugins.observe((plugin, point, status), seconds)
+        self._plugins.histograms[plugin, point, status].add(seconds)
 
     def waited_for_devices(self, profile: str, driver: str, status: str, seconds: float) -> None:
         """Count a wait for binding conditions that has ended: ``success``, ``failed``, ``timeout`` or ``error``."""
@@ -112,17 +112,17 @@ class SchedulerMetrics:
 
     def victims_chosen(self, number: int) -> None:
         """Observe the number of pods that are to be evicted."""
-        self._preemptions.observe((), number)
+        self._preemptions.histograms[()].add(number)
 
     def pod_bound(self, entry: QueuedPodInfo) -> None:
         """Count a pod that has got its node, with its attempts and the time since it first became active."""
-        self._pod_attempts.observe((), entry.attempts)
+        self._pod_attempts.histograms[()].add(entry.attempts)
         attempts = _ATTEMPTS[min(entry.attempts, _MOST_ATTEMPTS)]
-        self._waited.observe(attempts, self.monotonic() - entry.active_since)
+        self._waited.histograms[attempts].add(self.monotonic() - entry.active_since)
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
         """Count an attempt that has ended: ``scheduled``, ``unschedulable`` or ``error``."""
-        self._attempts.observe((result, profile), seconds)
+        self._attempts.histograms[result, profile].add(seconds)
 
     def show(self, statistics: Callable[[], Mapping[str, int]]) -> None:
         """Also show what a scheduler holds, from its `Scheduler.statistics`."""
@@ -138,16 +138,12 @@ class SchedulerMetrics:
 
 
 class _Durations(Collector):
-    """A histogram that is observed for every pod: it costs a third of `prometheus_client.Histogram`, which locks for
-    threads."""
+    """Histograms by labels that are added to for every pod: adding costs a third of what it does with
+    `prometheus_client.Histogram`, which locks for threads."""
 
     def __init__(self, metric: Metric, bounds: Sequence[float]) -> None:
         self._metric = metric
         self.histograms = defaultdict[tuple[str, ...], histogram.Histogram](partial(histogram.Histogram, bounds))
-
-    def observe(self, labels: tuple[str, ...], seconds: float) -> None:
-        """Add a duration to the histogram of these labels."""
-        self.histograms[labels].add(seconds)
 
     def collect(self) -> Iterator[Any]:
         """Return the cumulative counts of the buckets, by labels."""

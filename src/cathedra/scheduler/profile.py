@@ -108,6 +108,7 @@ class Profile:
         self._reserve = self._at("reserve", (p for p in self.plugins if isinstance(p, ReservePlugin)))
         self._permit = self._at("permit", (p for p in self.plugins if isinstance(p, PermitPlugin)))
         self._pre_bind = self._at("preBind", (p for p in self.plugins if isinstance(p, PreBindPlugin)))
+        self._settling = [one for one in self._pre_bind if type(one).settle is not PreBindPlugin.settle]
         self._bind = self._at("bind", (p for p in self.plugins if isinstance(p, BindPlugin)))
         self._post_bind = self._at("postBind", (p for p in self.plugins if isinstance(p, PostBindPlugin)))
 
@@ -191,18 +192,12 @@ class Profile:
         """
         if self._observer is not None:
             state.measured = self._observer.sampled("cycle")
-        asked, answer = self._pre_filtered(state, pod, snapshot, ignored)
-        self._pre_filtered_by[asked].times += 1
-        return answer
-
-    def _pre_filtered(
-        self, state: CycleState, pod: PodInfo, snapshot: Snapshot, ignored: Container[str]
-    ) -> tuple[int, Status | Scope]:
-        """Return the number of plugins that were called or skip the pod, and their common result."""
         nodes: frozenset[str] | None = None
         narrowed_by: list[str] = []
+        refusal: Status | None = None
         skipped, measured = state.skipped_filters, state.measured
-        for asked, (name, skips, plugin) in enumerate(self._pre_filters, start=1):
+        asked = 0
+        for asked, (name, skips, plugin) in enumerate(self._pre_filters, start=1):  # noqa: B007  # read below the loop
             # Plugins that are known to skip are called as well if they are measured.
             if skips is not None and not measured and skips(pod):
                 skipped.add(name)
@@ -218,15 +213,20 @@ class Profile:
                 # Each plugin only narrows: a node must be among those of all of them.
                 nodes = answer.nodes if nodes is None else nodes & answer.nodes
                 if not nodes:
-                    return asked, _nothing_left(narrowed_by).of(name)
+                    refusal = _nothing_left(narrowed_by).of(name)
+                    break
             elif answer.code is _SKIP or name in ignored:
                 skipped.add(name)
             elif answer.rejected:
-                return asked, answer.of(name)
+                refusal = answer.of(name)
+                break
             else:
-                broken = error(f'running PreFilter plugin "{name}": {answer.message}')
-                return asked, broken.of(name)
-        return len(self._pre_filter), ALL_NODES if nodes is None else Scope(nodes, tuple(narrowed_by))
+                refusal = error(f'running PreFilter plugin "{name}": {answer.message}').of(name)
+                break
+        self._pre_filtered_by[asked].times += 1
+        if refusal is not None:
+            return refusal
+        return ALL_NODES if nodes is None else Scope(nodes, tuple(narrowed_by))
 
     def filters(self, state: CycleState) -> Sequence[FilterCall]:
         """Return the filters that take part in this cycle."""
@@ -252,18 +252,19 @@ class Profile:
             self._ran_together(predicates.of_plugins, "Filter", began)
         # If the common predicate holds for all these nodes, none of its plugins can refuse one.
         met = {} if passing is None else predicates.of_plugins
-        return [
-            FilterCall(plugin, passing or _NONE) if plugin in met else self._batch(plugin, state, pod, nodes)
-            for name, plugin in self._named_filters
-            if name not in skipped
-        ]
-
-    def _batch(self, plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> FilterCall:
-        if state.measured:
-            batch = self._measured(plugin, "Filter", plugin.filter_batch, state, pod, nodes)
-        else:
-            batch = plugin.filter_batch(state, pod, nodes)
-        return FilterCall(plugin, batch.passing, batch.refused)
+        calls: list[FilterCall] = []
+        for name, plugin in self._named_filters:
+            if name in skipped:
+                continue
+            if plugin in met:
+                calls.append(FilterCall(plugin, passing or _NONE))
+                continue
+            if state.measured:
+                batch = self._measured(plugin, "Filter", plugin.filter_batch, state, pod, nodes)
+            else:
+                batch = plugin.filter_batch(state, pod, nodes)
+            calls.append(FilterCall(plugin, batch.passing, batch.refused))
+        return calls
 
     def count_batch(self, filters: Sequence[FilterCall], nodes: int) -> None:
         """Count ``nodes`` evaluations of each of ``filters``, whose results were computed in a batch."""
@@ -400,7 +401,7 @@ class Profile:
 
     async def settle(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Wait for what others must do before the pod can be bound."""
-        for plugin in self._pre_bind:
+        for plugin in self._settling:
             status = await plugin.settle(state, pod, node)
             if status is not None:
                 return error(f'running PreBind plugin "{plugin.name}": {status.message}').of(plugin.name)

@@ -317,8 +317,8 @@ class Scheduler:
         }
 
     async def _attempt_some(self) -> None:
-        """Try pods, several if they wait: what is written for them then shares commits, of which each costs as much as
-        half a search."""
+        """Try pods or their groups, several if they wait: what is written for them then shares commits, of which each
+        costs as much as half a search."""
         end = self._clock.monotonic() + LONGEST_TURN_SECONDS
         for _ in range(ATTEMPTS_IN_TURN):
             # Popping first would take a pod out of the queue that then waits for the lock, while a pod of higher
@@ -327,26 +327,24 @@ class Scheduler:
                 # A group, or an attempt that was parked, comes before the next pod.
                 async with self._cycle:
                     pass
-            await self._begin(await self._queue.pop())
+            entry = await self._queue.pop()
+            framework = self._frameworks[_scheduler_of(entry.info.pod)]
+            await self._cycle.acquire()
+            if self._groups is not None and pod_group_name(entry.info.pod):
+                # The task releases the lock when all pods of the group are tried. Between them other pods must not take
+                # the nodes that the group needs.
+                self._background.start(self._attempt_group(framework, entry, self._groups))
+            else:
+                attempt = Attempt(self._clock.monotonic)
+                try:
+                    rest = await self._attempt(framework, entry, attempt)
+                finally:
+                    self._cycle.release()
+                if rest is not None:
+                    # An attempt that is longer than a time slice continues in the background.
+                    self._background.start(self._go_on(framework, entry, attempt, rest))
             if self._clock.monotonic() > end:
                 return
-
-    async def _begin(self, entry: QueuedPodInfo) -> None:
-        """Try a pod, or its group. An attempt longer than a time slice continues in the background."""
-        framework = self._frameworks[_scheduler_of(entry.info.pod)]
-        await self._cycle.acquire()
-        if self._groups is not None and pod_group_name(entry.info.pod):
-            # The task releases the lock when all pods of the group are tried. Between them other pods must not take the
-            # nodes that the group needs.
-            self._background.start(self._attempt_group(framework, entry, self._groups))
-            return
-        attempt = Attempt(self._clock.monotonic)
-        try:
-            rest = await self._attempt(framework, entry, attempt)
-        finally:
-            self._cycle.release()
-        if rest is not None:
-            self._background.start(self._go_on(framework, entry, attempt, rest))
 
     async def _go_on(
         self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt, rest: LongSearch | TimeSliceOver | None

@@ -202,7 +202,13 @@ class Ledger:
                 holdings[device] = after
             self._changelog.note((*pool, device))
         for pool, holdings in changed.items():
-            self._set(pool, holdings.snapshot() if isinstance(holdings, SharedMap) else holdings)
+            if holdings:
+                now = holdings.snapshot() if isinstance(holdings, SharedMap) else holdings
+                self._pools[pool] = PoolLedger(now, pool in self._sharing)
+            else:
+                self._pools.pop(pool, None)
+                self._sharing.discard(pool)
+                self._large.pop(pool, None)
 
     def _changeable(self, pool: PoolID) -> dict[str, tuple[Holding, ...]] | SharedMap[str, tuple[Holding, ...]]:
         """Return a copy of the holdings in a pool, to be changed and set."""
@@ -216,14 +222,6 @@ class Ledger:
         for device, holding in known.items():
             large[device] = holding
         return large
-
-    def _set(self, pool: PoolID, holdings: Mapping[str, tuple[Holding, ...]]) -> None:
-        if holdings:
-            self._pools[pool] = PoolLedger(holdings, pool in self._sharing)
-        else:
-            self._pools.pop(pool, None)
-            self._sharing.discard(pool)
-            self._large.pop(pool, None)
 
 
 _LARGE: Final = 1024

@@ -102,7 +102,7 @@ class SchedulingQueue:
         change = ClusterEvent(_TARGET_POD, pod_actions(old, new), old, new)
         # The attempt uses an old version of the pod. The event is judged in `put_back`; without it a change that makes
         # the pod schedulable would be lost.
-        if uid in self._in_flight:
+        if uid in self._in_flight.left_at:
             self._in_flight.record(change)
             return
         entry = self._entries.get(uid)
@@ -175,7 +175,7 @@ class SchedulingQueue:
         entry.pending_plugins = frozenset(pending)
         entry.added = self._clock.monotonic()
         # Read before `done`, which drops the events that no other pod in flight needs.
-        missed = list(self._in_flight.since(entry.info.uid)) if entry.info.uid in self._in_flight else []
+        missed = list(self._in_flight.since(entry.info.uid)) if entry.info.uid in self._in_flight.left_at else []
         self._in_flight.done(entry.info.uid)
         if not entry.unschedulable_plugins and not entry.pending_plugins:
             entry.errors += 1
@@ -456,9 +456,6 @@ class InFlight:
         """The pods, and where in the log each of them left."""
         self._log: deque[ClusterEvent] = deque()
         self._first = 0
-
-    def __contains__(self, uid: str) -> bool:
-        return uid in self.left_at
 
     def __len__(self) -> int:
         return len(self.left_at)
