@@ -187,6 +187,9 @@ _FRESH: Final = resource.ResourceClaimStatus()
 
 
 _NO_METADATA: Final = ObjectMeta()
+_NO_SPEC: Final = resource.ResourceClaimSpec()
+_SOME_ALLOCATION: Final = resource.AllocationResult()
+_SOME_CONSUMERS: Final = (resource.ResourceClaimConsumerReference(),)
 
 
 _FEW: Final = 8
@@ -202,8 +205,15 @@ def allocation_key(new: resource.ResourceClaim, old: resource.ResourceClaim, con
         return None
     gates = _gates_number(context.gates)
     if status == _FRESH:
-        # No rule reads more of a former status than which parts it had.
-        return gates, _context(context), before.allocation is None, not before.reserved_for
+        # `_without_contents` is all that the rules get of such a change.
+        return (
+            gates,
+            _context(context),
+            _claim(new),
+            _status(before),
+            before.allocation is None,
+            not before.reserved_for,
+        )
     allocation = status.allocation
     if (
         allocation is None
@@ -221,6 +231,7 @@ def allocation_key(new: resource.ResourceClaim, old: resource.ResourceClaim, con
     return (
         gates,
         _context(context),
+        _claim(new),
         _spec_number(new.spec),
         _status(status),
         _allocation(allocation),
@@ -230,6 +241,19 @@ def allocation_key(new: resource.ResourceClaim, old: resource.ResourceClaim, con
     )
 
 
+def _without_contents(
+    new: resource.ResourceClaim, old: resource.ResourceClaim
+) -> tuple[resource.ResourceClaim, resource.ResourceClaim]:
+    """Return a claim that is freed without its spec, and of its former status which parts it had."""
+    before = old.status
+    shown = replace(
+        before,
+        allocation=None if before.allocation is None else _SOME_ALLOCATION,
+        reserved_for=_SOME_CONSUMERS if before.reserved_for else (),
+    )
+    return replace(new, spec=_NO_SPEC), replace(old, spec=_NO_SPEC, status=shown)
+
+
 @remembered("sound allocations", key=allocation_key, size=4096, keep=bool)
 def _is_sound(new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext) -> bool:
     """Return True if a status breaks no rule, apart from permissions."""
@@ -237,6 +261,8 @@ def _is_sound(new: resource.ResourceClaim, old: resource.ResourceClaim, context:
     # it fails at once; with the metadata it would be skipped for the second claim alone.
     deleted = ObjectMeta(deletion_timestamp=new.metadata.deletion_timestamp)
     new, old = replace(new, metadata=deleted), replace(old, metadata=_NO_METADATA)
+    if new.status == _FRESH and allocation_key(new, old, context) is not None:
+        new, old = _without_contents(new, old)
     found = paths_of_release(validate_status_update(new, old, context), context.gates)
     return not with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
 

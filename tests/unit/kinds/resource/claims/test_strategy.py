@@ -20,7 +20,8 @@ from cathedra.api.struct import KubeStruct, Quantity, Time, from_dict, replace
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.claims import strategy
 from cathedra.kinds.resource.claims.strategy import EXCLUDED, allocation_key, validate_status_access
-from cathedra.remembering import IS_ON, forget
+from cathedra.remembering import IS_ON, forget, statistics
+from tests.requirements import with_memos
 from tests.unit.kinds.objects import claim, context, created, definition_of, exactly, row, texts, updated
 from tests.unit.kinds.structs import values_of, variants_of
 
@@ -215,6 +216,38 @@ def test_a_claim_that_is_freed_is_validated_alike_whatever_was_freed_before(
     forget()
     assert [found(CLAIM, old) for old in given_] == cold
     assert [found(CLAIM, old) for old in given_] == cold
+
+
+@given(variants_of(SOUND), st.booleans())
+def test_a_rule_for_freed_claims_judges_alike_whatever_was_freed_before(
+    former: resource.ResourceClaimStatus, of_spec: bool
+) -> None:
+    other = replace(CLAIM, spec=replace(CLAIM.spec), status=former)
+    freed = replace(other, status=CLAIM.status)
+    validate = strategy.validate_status_update
+
+    def stricter(new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext) -> ErrorList:
+        errors = validate(new, old, context)
+        if (new.spec is other.spec) if of_spec else (old.status == former):
+            errors.forbidden("status", "refused by the added rule")
+        return errors
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strategy, "validate_status_update", stricter)
+        cold = [found_cold(CLAIM, ALLOCATED_ALLOCATIONS), found_cold(freed, other)]
+        forget()
+        assert [found(CLAIM, ALLOCATED_ALLOCATIONS), found(freed, other)] == cold
+        forget()
+        assert [found(freed, other), found(CLAIM, ALLOCATED_ALLOCATIONS)] == cold[::-1]
+
+
+@with_memos
+def test_the_rules_run_once_for_claims_that_are_freed_alike() -> None:
+    forget()
+    before = statistics()["sound allocations"]
+    other = replace(ALLOCATED_ALLOCATIONS, spec=replace(CLAIM.spec))
+    assert found(CLAIM, ALLOCATED_ALLOCATIONS) == found(replace(other, status=CLAIM.status), other) == []
+    assert statistics()["sound allocations"] == before + 1
 
 
 @given(st.lists(variants_of(CLAIM.spec), min_size=1, max_size=4))
