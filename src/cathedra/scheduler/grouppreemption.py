@@ -31,7 +31,7 @@ MOST_TRIALS: Final = 100
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
 
 
-class _Unit(msgspec.Struct, frozen=True):
+class _GroupUnit(msgspec.Struct, frozen=True):
     """Pods that are evicted together: one, or all of a group."""
 
     pods: tuple[PodInfo, ...]
@@ -103,10 +103,10 @@ class GroupPreemption:
                 return DEVICES_BEING_FREED
         return ""
 
-    def _units(self, priority: int) -> list[_Unit]:
+    def _units(self, priority: int) -> list[_GroupUnit]:
         """Return what may be evicted for pods of a priority, the most important first."""
         together: dict[GroupKey, list[PodInfo]] = {}
-        units: list[_Unit] = []
+        units: list[_GroupUnit] = []
         for node in self._cache.snapshot().nodes:
             for pod in node.pods_in_order():
                 if self._cache.is_assumed(pod.uid):
@@ -115,15 +115,15 @@ class GroupPreemption:
                 if group is not None:
                     together.setdefault(group_key(group), []).append(pod)
                 elif pod.priority < priority:
-                    units.append(_Unit((pod,), None))
+                    units.append(_GroupUnit((pod,), None))
         for key, members in together.items():
             if all(pod.priority < priority for pod in members):
-                units.append(_Unit(tuple(members), key))
-        return sorted(units, key=_Unit.importance)
+                units.append(_GroupUnit(tuple(members), key))
+        return sorted(units, key=_GroupUnit.importance)
 
     async def _chosen(
-        self, root: GroupNode, pending: Pending, units: Sequence[_Unit]
-    ) -> tuple[list[_Unit], dict[str, str]]:
+        self, root: GroupNode, pending: Pending, units: Sequence[_GroupUnit]
+    ) -> tuple[list[_GroupUnit], dict[str, str]]:
         """Return the units that have to go, and the node of each pod that fits then; no nodes if it does not fit."""
         gone = {pod.uid: pod for unit in units for pod in unit.pods}
         try:
@@ -132,7 +132,7 @@ class GroupPreemption:
             nodes = await self._placed(root, pending, gone)
             if not nodes:
                 return [], {}
-            victims: list[_Unit] = []
+            victims: list[_GroupUnit] = []
             violating, _ = self._plugin.split([pod for unit in units for pod in unit.pods])
             protected = {pod.uid for pod in violating}
             # Units under a disruption budget are put back first, so that the budget is violated only if it must be.

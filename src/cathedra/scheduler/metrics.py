@@ -130,7 +130,7 @@ class SchedulerMetrics:
 
     def show_created_claims(self, gates: FeatureGates) -> None:
         """Also show the claims that were to be created."""
-        self.registry.register(_Created(self._created, gates))
+        self.registry.register(_CreatedClaims(self._created, gates))
 
     def show_queue(self, queue: SchedulingQueue) -> None:
         """Also show what has entered a queue, and which plugins keep its pods waiting."""
@@ -189,7 +189,7 @@ class _Queue(Collector):
         yield family
 
 
-class _Created(Collector):
+class _CreatedClaims(Collector):
     def __init__(self, created: Mapping[str, int], gates: FeatureGates) -> None:
         self._created = created
         shared = gates.has(behaviours.CLAIM_METRICS_OF_ALL_COMPONENTS)

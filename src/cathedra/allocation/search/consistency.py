@@ -128,7 +128,7 @@ class _Way(NamedTuple):
     """One for each group of the request."""
 
 
-class _Request(NamedTuple):
+class _RequestWays(NamedTuple):
     """A request, and the groups to which it belongs with each of its choices."""
 
     ways: tuple[_Way, ...]
@@ -172,7 +172,7 @@ class Consistency:
         options = [choice.option for claim in claims for request in claim for choice in request.choices]
         self._kinds = _kinds_of([candidates.base(option) for option in options if self._is_exclusive(option)])
         self._requests = [self._request(request.choices) for claim in claims for request in claim]
-        self._pinned: dict[tuple[int, int], _Request] = {}
+        self._pinned: dict[tuple[int, int], _RequestWays] = {}
         """Number of a request and its choice → the request with that choice alone."""
 
     def narrow(self, choice: Choice, needed: int, left: int, state: State) -> int:
@@ -196,7 +196,7 @@ class Consistency:
         # choice.
         if current is None:
             current = self._pinned[first, option.sub] = self._request((choice,))
-        evaluation = _Evaluation(self._candidates, self._kinds, option.claim, state)
+        evaluation = _StateBound(self._candidates, self._kinds, option.claim, state)
         return evaluation.narrow(current, needed, left, self._requests[first + 1 : end])
 
     def _grouped(
@@ -234,10 +234,10 @@ class Consistency:
         """Return True if each device that the option may have serves it alone."""
         return not option.admin and not self._candidates.base(option) & self._candidates.shareable
 
-    def _request(self, choices: Sequence[Choice]) -> _Request:
+    def _request(self, choices: Sequence[Choice]) -> _RequestWays:
         """Return a request with these choices, and with the groups that all of them belong to."""
         if not choices:
-            return _Request((), (), ())
+            return _RequestWays((), (), ())
         groups_of = self._groups_of[choices[0].option.claim]
         found: list[dict[_Group, NodeConstraint]] = []
         for choice in choices:
@@ -252,7 +252,7 @@ class Consistency:
                 for choice, rules in zip(choices, found, strict=True)
             ]
         )
-        return _Request(ways, groups, tuple([self._kinds_in(group, groups, ways) for group in groups]))
+        return _RequestWays(ways, groups, tuple([self._kinds_in(group, groups, ways) for group in groups]))
 
     def _way(self, choice: Choice, tables: tuple[_Table, ...]) -> _Way:
         option = choice.option
@@ -311,7 +311,7 @@ def _kinds_of(masks: Iterable[int]) -> tuple[int, ...]:
     return tuple(dict.fromkeys([*kinds, *unions]))
 
 
-class _Evaluation:
+class _StateBound:
     """The bound in one state."""
 
     __slots__ = (
@@ -341,9 +341,9 @@ class _Evaluation:
         self._supplies: dict[int, int] = {}
         """Devices → the number of them that fit into the counters together."""
 
-    def narrow(self, current: _Request, needed: int, left: int, others: Sequence[_Request]) -> int:
+    def narrow(self, current: _RequestWays, needed: int, left: int, others: Sequence[_RequestWays]) -> int:
         """Return the candidates that `Consistency.narrow` leaves."""
-        trials: list[tuple[_Request, list[_Trial]]] = [(current, [_Trial(current.ways[0], left, needed)])]
+        trials: list[tuple[_RequestWays, list[_Trial]]] = [(current, [_Trial(current.ways[0], left, needed)])]
         for request in others:
             found = self._trials(request)
             # A request without any choice left: the state cannot lead to a solution.
@@ -362,7 +362,7 @@ class _Evaluation:
             left &= table.devices(self._domains[group])
         return left if self._devices_suffice(trials) else 0
 
-    def _trials(self, request: _Request) -> list[_Trial]:
+    def _trials(self, request: _RequestWays) -> list[_Trial]:
         """Return a trial for each choice of a request that has enough candidates in this state."""
         found = []
         for way in request.ways:
@@ -391,7 +391,7 @@ class _Evaluation:
 
     # --- domains
 
-    def _enter(self, request: _Request, trials: list[_Trial]) -> bool:
+    def _enter(self, request: _RequestWays, trials: list[_Trial]) -> bool:
         """Narrow the domains of a request's groups to values of which it has enough devices, and add its needs."""
         least = min([trial.needed for trial in trials])
         for place, (group, kinds) in enumerate(zip(request.groups, request.kinds, strict=True)):
@@ -431,7 +431,7 @@ class _Evaluation:
                 domain &= open_values
         return domain
 
-    def _propagate(self, linked: list[tuple[_Request, list[_Trial]]]) -> bool:
+    def _propagate(self, linked: list[tuple[_RequestWays, list[_Trial]]]) -> bool:
         """Narrow the domains of groups that share requests, until nothing changes; False if one becomes empty."""
         changed = bool(linked)
         while changed:
@@ -449,14 +449,14 @@ class _Evaluation:
 
     # --- competition for values
 
-    def _compete(self, current: _Request) -> bool:
+    def _compete(self, current: _RequestWays) -> bool:
         """Narrow the domains of the current request's groups to values in some matching; False if there is none."""
         by_attribute: dict[_Attribute, list[_Group]] = {}
         for group in self._domains:
             by_attribute.setdefault(group.attribute, []).append(group)
         return all(self._share_out(attribute, groups, current) for attribute, groups in by_attribute.items())
 
-    def _share_out(self, attribute: _Attribute, groups: list[_Group], current: _Request) -> bool:
+    def _share_out(self, attribute: _Attribute, groups: list[_Group], current: _RequestWays) -> bool:
         taken: dict[tuple[int, int], int] = {}
         free = self._settle(attribute, groups, taken)
         if free is None:
@@ -550,7 +550,7 @@ class _Evaluation:
 
     # --- competition for devices
 
-    def _devices_suffice(self, trials: list[tuple[_Request, list[_Trial]]]) -> bool:
+    def _devices_suffice(self, trials: list[tuple[_RequestWays, list[_Trial]]]) -> bool:
         """Return True if all requests can get devices of their own with values of their groups' domains."""
         units: list[int] = []
         shareable = self._candidates.shareable

@@ -316,7 +316,7 @@ def _moved(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> Sequence[_M
     return [(position, fields, None) for position, fields in _moves(sets, own, ignored)]
 
 
-class _Outcome(NamedTuple):
+class _KeyedMoves(NamedTuple):
     """The moves of all writes whose sets have the same numbers, if certain elements are equal."""
 
     moves: Sequence[_Move]
@@ -335,7 +335,7 @@ def _numbers(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> tuple[int
 # The sets of most writes have numbers, and there are few combinations: a kubelet, a scheduler and a controller each
 # write the same fields of pod after pod. Without the memo ownership takes as long as the rest of a write.
 @remembered("apiserver.ownership.managers.outcome", size=1024, key=_numbers, keep=bool)
-def _outcome(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> _Outcome | None:
+def _outcome(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> _KeyedMoves | None:
     """Work out the moves on templates; None if a set has no number, or the result would have none."""
     if not (ignored.number and all(one.number for one in sets)):
         return None
@@ -351,7 +351,7 @@ def _outcome(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> _Outcome 
         if shared is not None and not shared.number:
             return None
         moves.append((position, shared, sources.get(shared.placeholder) if shared is not None else None))
-    return _Outcome(moves, equal_elements)
+    return _KeyedMoves(moves, equal_elements)
 
 
 def _moves(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> list[tuple[int, FieldSet | None]]:

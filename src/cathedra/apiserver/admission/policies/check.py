@@ -124,7 +124,7 @@ class PolicyCheck(AdmissionPlugin):
         steps = [one for policy in policies async for one in self._evaluations(policy, request, view)]
         evaluations = [one for one in steps if isinstance(one, _Evaluation)]
         results = iter(await self._evaluated(request, evaluations) if evaluations else ())
-        outcome = _Outcome(self._metrics)
+        outcome = _PolicyOutcome(self._metrics)
         for one in steps:
             if isinstance(one, _Evaluation):
                 outcome.add(one, next(results))
@@ -210,7 +210,7 @@ class PolicyCheck(AdmissionPlugin):
         )
 
 
-class _Outcome:
+class _PolicyOutcome:
     """Outcome of the decisions of policies about one request."""
 
     def __init__(self, metrics: AdmissionMetrics) -> None:
