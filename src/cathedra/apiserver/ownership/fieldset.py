@@ -93,11 +93,12 @@ class FieldSet:
     @staticmethod
     def of(children: dict[str, FieldSet], *, member: bool) -> FieldSet:
         """Return the set of these parts; the same object for equal parts if all of them are shared."""
-        key: tuple[object, ...] = (member,)
+        parts: list[object] = [member]
         filled = ""
         for element, below in children.items():
-            key += element, below.number
+            parts += element, below.number
             filled = filled or below.element
+        key = tuple(parts)
         return known_set(key, filled) or keep_set(key, FieldSet._of(children, filled, member))
 
     @staticmethod
@@ -112,11 +113,12 @@ class FieldSet:
         """Return the union of sets, each below its path; no path begins with another. It is shared as those of `of`."""
         if not sets:
             return ONE_FIELD if member else NOTHING
-        key: tuple[object, ...] = (member,)
+        parts: list[object] = [member]
         filled = ""
         for path, below in sets.items():
-            key += path, below.number
+            parts += path, below.number
             filled = filled or below.element
+        key = tuple(parts)
         return known_set(key, filled) or keep_set(key, _nested(sets, member=member))
 
     def numbered(self) -> FieldSet:

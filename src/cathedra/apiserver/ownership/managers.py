@@ -326,10 +326,7 @@ class _KeyedMoves(NamedTuple):
 
 
 def _numbers(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> tuple[int, ...]:
-    key: tuple[int, ...] = own, ignored.number
-    for one in sets:
-        key += (one.number,)
-    return key
+    return own, ignored.number, *[one.number for one in sets]
 
 
 # The sets of most writes have numbers, and there are few combinations: a kubelet, a scheduler and a controller each

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api.struct import RawJSON
-from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet, InvalidElement, fields_at
+from cathedra.apiserver.ownership.fieldset import _SHARED, ONE_FIELD, FieldSet, InvalidElement, fields_at
 from cathedra.apiserver.ownership.typed import element_of_text
 from tests.requirements import with_memos
 
@@ -171,6 +171,7 @@ def test_decoded_sets_share_the_template_of_those_that_were_made() -> None:
 @with_memos
 @given(PATHS)
 def test_a_set_with_a_number_has_the_same_paths(paths: set[tuple[str, ...]]) -> None:
+    _SHARED.clear()  # a full cache could drop a part of the first set while it is made
     one, other = made(paths).numbered(), made(paths).numbered()
     assert one == made(paths)
     assert one is other
