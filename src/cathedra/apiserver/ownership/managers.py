@@ -326,7 +326,10 @@ class _KeyedMoves(NamedTuple):
 
 
 def _numbers(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> tuple[int, ...]:
-    return own, ignored.number, *[one.number for one in sets]
+    numbers = [own, ignored.number]
+    for one in sets:
+        numbers.append(one.number)
+    return tuple(numbers)
 
 
 # The sets of most writes have numbers, and there are few combinations: a kubelet, a scheduler and a controller each
