@@ -471,47 +471,30 @@ def test_a_list_whose_pages_expire_is_read_as_a_whole() -> None:
     assert server.asked == [(500, ""), (500, "500"), (0, "")]
 
 
-def test_other_tasks_run_while_a_long_list_is_handed_to_handlers() -> None:
+def seen_until_synced(server: FakeTransport, pods: int, measure: Callable[[Informer[Pod]], int]) -> list[int]:
+    """The values that another task sees while an informer reads its first list."""
+
     async def main() -> list[int]:
-        server = FakeTransport()
         client = Client(server, clock=server.clock())
-        for number in range(450):
-            await client.resource(PODS, "default").create(Pod(metadata=ObjectMeta(name=f"p{number}")))
+        for number in range(pods):
+            await client.resource(PODS, "default").create(Pod(metadata=ObjectMeta(name=f"p{number:04}")))
         informer, seen = Informer(client, PODS, clock=server.clock()), [0]
-
-        async def look() -> None:
-            while not informer.synced:
-                if seen[-1] != len(informer.store):
-                    seen.append(len(informer.store))
-                await asyncio.sleep(0)
-
         async with asyncio.TaskGroup() as group:
             running = group.create_task(informer.run())
-            await look()
+            while not informer.synced:
+                if seen[-1] != measure(informer):
+                    seen.append(measure(informer))
+                await asyncio.sleep(0)
             running.cancel()
         return seen
 
-    assert run_virtual(main()) == [0, 100, 200, 300, 400]
+    return run_virtual(main())
+
+
+def test_other_tasks_run_while_a_long_list_is_handed_to_handlers() -> None:
+    assert seen_until_synced(FakeTransport(), 450, lambda one: len(one.store)) == [0, 100, 200, 300, 400]
 
 
 def test_other_tasks_run_between_the_pages_of_a_long_list() -> None:
-    async def main() -> list[int]:
-        server = PagingTransport()
-        client = Client(server, clock=server.clock())
-        for number in range(1201):
-            await client.resource(PODS, "default").create(Pod(metadata=ObjectMeta(name=f"p{number:04}")))
-        informer, seen = Informer(client, PODS, clock=server.clock()), [0]
-
-        async def look() -> None:
-            while not informer.synced:
-                if seen[-1] != len(server.asked):
-                    seen.append(len(server.asked))
-                await asyncio.sleep(0)
-
-        async with asyncio.TaskGroup() as group:
-            running = group.create_task(informer.run())
-            await look()
-            running.cancel()
-        return seen
-
-    assert run_virtual(main()) == [0, 1, 2, 3]
+    server = PagingTransport()
+    assert seen_until_synced(server, 1201, lambda _: len(server.asked)) == [0, 1, 2, 3]
