@@ -186,7 +186,7 @@ def _missing(kind: ReadKind) -> str:
     return f"{text}: {kind.consequence}" if kind.consequence else text
 
 
-_WRITTEN: Final = "it tells of writes"
+_WRITTEN: Final = "it records writes"
 _REPORT: Final = "a report that no filter reads"
 _OF_CONTAINERS: Final = "a report of containers; the spec has what they request"
 _IGNORED: Final[Mapping[type[Any], Mapping[str, str]]] = {
