@@ -11,7 +11,7 @@ as their key. Some sets differ only in one list element that has another object'
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import count
 from typing import Any, Final
@@ -93,12 +93,7 @@ class FieldSet:
     @staticmethod
     def of(children: dict[str, FieldSet], *, member: bool) -> FieldSet:
         """Return the set of these parts; the same object for equal parts if all of them are shared."""
-        parts: list[object] = [member]
-        filled = ""
-        for element, below in children.items():
-            parts += element, below.number
-            filled = filled or below.element
-        key = tuple(parts)
+        key, filled = _key_of(member, children)
         return known_set(key, filled) or keep_set(key, FieldSet._of(children, filled, member))
 
     @staticmethod
@@ -113,12 +108,7 @@ class FieldSet:
         """Return the union of sets, each below its path; no path begins with another. It is shared as those of `of`."""
         if not sets:
             return ONE_FIELD if member else NOTHING
-        parts: list[object] = [member]
-        filled = ""
-        for path, below in sets.items():
-            parts += path, below.number
-            filled = filled or below.element
-        key = tuple(parts)
+        key, filled = _key_of(member, sets)
         return known_set(key, filled) or keep_set(key, _nested(sets, member=member))
 
     def numbered(self) -> FieldSet:
@@ -338,7 +328,18 @@ class FieldSet:
         return f"FieldSet({self.to_json()})"
 
 
-# Keys are put together in loops: to map the parts to their numbers takes twice the instructions for one or two parts.
+def _key_of(member: bool, parts: Mapping[Any, FieldSet]) -> tuple[tuple[object, ...], str]:
+    """Return the key of a set of parts by path element, or by path; and the `FieldSet.element` of a part, if one has
+    any."""
+    # In a loop: to map the parts to their numbers takes twice the instructions for one or two of them.
+    key: list[object] = [member]
+    filled = ""
+    for place, below in parts.items():
+        key += place, below.number
+        filled = filled or below.element
+    return tuple(key), filled
+
+
 def known_set(key: tuple[object, ...], filled: str) -> FieldSet | None:
     """Return the shared set with a key, which has the numbers of its parts; None if it is not known. ``filled`` is the
     `FieldSet.element` of a part, if one has any."""

@@ -229,8 +229,7 @@ def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Chan
     touched: FieldSets = {}
     removed: FieldSets = {}
     _note_changes((), fields_of(shape), astuple(old), astuple(new), touched, removed)
-    was_set = FieldSet.at_paths(touched) if touched else NOTHING
-    return was_set, FieldSet.at_paths(removed) if removed else NOTHING
+    return FieldSet.at_paths(touched), FieldSet.at_paths(removed)
 
 
 def _note_changes(
