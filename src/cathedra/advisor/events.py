@@ -6,6 +6,8 @@ nothing, and a reason whose event has expired on the server while the object sti
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -59,6 +61,8 @@ class AdvisorEvents:
         self._written: dict[_Key, _WrittenEvent] = {}
         self._deferred: dict[_Key, str] = {}
         """Events that wait to be written."""
+        self._dropped: dict[_Key, float] = {}
+        """Wall-clock times at which events were refused by the server, for `SETTLE_SECONDS`."""
         self.counts: dict[str, int] = {"written": 0, "repeated": 0, "deferred": 0}
         """Reports by what became of them."""
         if enabled:
@@ -85,7 +89,8 @@ class AdvisorEvents:
         if last is not None and last.shape == shape:
             self.counts["repeated"] += 1
             return True
-        if (last is not None and now - last.at < SETTLE_SECONDS) or not self._bucket.take():
+        last_try = max(last.at if last is not None else -math.inf, self._dropped.get(key, -math.inf))
+        if now - last_try < SETTLE_SECONDS or not self._bucket.take():
             # Counted once, not with each attempt.
             self.counts["deferred"] += self._deferred.get(key) != shape
             self._deferred[key] = shape
@@ -96,14 +101,29 @@ class AdvisorEvents:
             del self._written[next(iter(self._written))]
         self._written[key] = _WrittenEvent(shape, now)
         self.counts["written"] += 1
-        self._recorder.record(about, "Warning", reason, message)
+        self._recorder.record(
+            about, "Warning", reason, message, on_drop=partial(self._drop, key, self._written[key], last)
+        )
         return True
+
+    def _drop(self, key: _Key, given: _WrittenEvent, before: _WrittenEvent | None) -> None:
+        """Forget an event that was not written: the object still has the one before, or none."""
+        if self._written.get(key) is not given:
+            return
+        del self._written[key]
+        if before is not None:
+            self._written[key] = before
+        now = self._clock.now()
+        # Those of objects that are not reported any longer must not accumulate.
+        self._dropped = {one: at for one, at in self._dropped.items() if now - at < SETTLE_SECONDS}
+        self._dropped[key] = now
 
     def forget(self, uid: str) -> None:
         """Drop the state of a deleted object."""
         for reason in (EXPLAINED, WOULD_FIT):
             self._written.pop((uid, reason), None)
             self._deferred.pop((uid, reason), None)
+            self._dropped.pop((uid, reason), None)
 
     def _read(self, event: Event) -> None:
         key = (event.involved_object.uid, event.reason)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, Generic, Literal, TypeVar
 from zlib import crc32
 
@@ -104,6 +104,7 @@ class _Note(msgspec.Struct, frozen=True):
     action: str
     at: float
     component: str
+    on_drop: Callable[[], None] | None
 
 
 def shortened(message: str) -> str:
@@ -154,19 +155,23 @@ class EventRecorder:
         *,
         action: str = "",
         component: str = "",
+        on_drop: Callable[[], None] | None = None,
     ) -> None:
         """Record an event about ``involved`` (an object, or an `ObjectReference` to one or to a part of it).
 
         ``reason`` is one word in CamelCase; ``component`` is named as the source instead of the recorder's own, for a
-        part that has a name of its own in Kubernetes.
+        part that has a name of its own in Kubernetes. ``on_drop`` is called if the event is not written in the end.
         """
         regarding, now = self._reference(involved), self._clock.now()
-        note = _Note(regarding, type_, reason, shortened(message), action, now, component or self._component)
+        component = component or self._component
+        note = _Note(regarding, type_, reason, shortened(message), action, now, component, on_drop)
         try:
             self._queue.put_nowait(note)
         except asyncio.QueueFull:
             # Dropped and counted: waiting would let a slow API server stop the scheduler.
             self.dropped += 1
+            if on_drop is not None:
+                on_drop()
 
     def _reference(self, involved: KubeObject | ObjectReference) -> ObjectReference:
         """Return a reference to ``involved``, in the version that the server has of the kind."""
@@ -190,28 +195,30 @@ class EventRecorder:
         while True:
             note = await self._queue.get()
             try:
-                if note.action:
-                    await self._write_series(note)
-                else:
-                    await self._write_counted(note)
-            except StatusError as error:
+                written = await (self._write_series(note) if note.action else self._write_counted(note))
+            except (StatusError, ConnectionError) as error:
                 # As for every recorder: an event that the server refuses (namespace going away, quota) is given up.
                 _LOG.debug("event %s on %s was refused: %s", note.reason, note.regarding.name, error)
+                written = False
             except Exception:
                 # One odd event must not end the part that records it.
                 _LOG.exception("event %s on %s was not written", note.reason, note.regarding.name)
+                written = False
             finally:
                 self._queue.task_done()
+            if not written and note.on_drop is not None:
+                note.on_drop()
 
     # The classic form.
 
-    async def _write_counted(self, note: _Note) -> None:
+    async def _write_counted(self, note: _Note) -> bool:
+        """Write an event, or count it in one that is there. Return False if its source has used up its rate."""
         source = (note.regarding.kind, note.regarding.namespace, note.regarding.name, note.regarding.uid)
         alike = (source, note.component, note.regarding.field_path, note.type, note.reason)
         folded = self._is_one_of_many(alike, note)
         # After aggregation, as in client-go: repetitions within a burst still count as one source.
         if not self._spam.of(source).take():
-            return
+            return False
         message = shortened(f"(combined from similar events): {note.message}") if folded else note.message
         key = alike if folded else (*alike, message)
         written = self._counted.of(key)
@@ -223,7 +230,7 @@ class EventRecorder:
             }
             if await self._patch(written, body):
                 written.count += 1
-                return
+                return True
         event = Event(
             metadata=self._new_metadata(note),
             involved_object=note.regarding,
@@ -239,6 +246,7 @@ class EventRecorder:
         )
         written.count = 1
         await self._create(event, written)
+        return True
 
     def _is_one_of_many(self, alike: Hashable, note: _Note) -> bool:
         similar = self._similar.of(alike)
@@ -254,7 +262,7 @@ class EventRecorder:
 
     # The newer form.
 
-    async def _write_series(self, note: _Note) -> None:
+    async def _write_series(self, note: _Note) -> bool:
         written = self._series.of((note.regarding, note.type, note.reason, note.action))
         if written.count and note.at - written.last_seen <= SERIES_SECONDS:
             written.count += 1
@@ -262,7 +270,7 @@ class EventRecorder:
             # The first repetition is written at once, later ones by `_refresh_series`.
             if written.count == 2:
                 await self._write_series_count(written)
-            return
+            return True
         event = Event(
             metadata=self._new_metadata(note),
             involved_object=note.regarding,
@@ -277,6 +285,7 @@ class EventRecorder:
         written.count = 1
         written.last_seen = note.at
         await self._create(event, written)
+        return True
 
     async def _write_series_count(self, written: _Written) -> None:
         written.last_written = written.last_seen
@@ -305,31 +314,38 @@ class EventRecorder:
 
     async def _create(self, event: Event, written: _Written) -> None:
         written.namespace, written.name = event.metadata.namespace, event.metadata.name
-        for attempt in range(ATTEMPTS):
-            try:
-                await self._client.resource(EVENTS, written.namespace).create(event)
-                return
-            except StatusError as error:
-                if not error.is_already_exists:
-                    raise
-                # An earlier attempt was carried out, or a proxy has repeated the request. Another name would make a
-                # second event. As in client-go, an event of another recorder in the same tick is not ruled out.
-                return
-            except ConnectionError as error:
-                _LOG.debug("event %s waits for a connection (%d): %s", event.reason, attempt, error)
-                await self._clock.sleep(RETRY_SECONDS)
+        try:
+            await self._sent(lambda: self._client.resource(EVENTS, written.namespace).create(event), written)
+        except StatusError as error:
+            # An earlier attempt was carried out, or a proxy has repeated the request. Another name would make a second
+            # event. As in client-go, an event of another recorder in the same tick is not ruled out.
+            if not error.is_already_exists:
+                raise
 
     async def _patch(self, written: _Written, body: dict[str, Any]) -> bool:
         """Return True if the event still was there to be changed."""
-        for attempt in range(ATTEMPTS):
+        events = self._client.resource(EVENTS, written.namespace)
+        try:
+            await self._sent(lambda: events.patch(written.name, PatchType.STRATEGIC, body), written)
+        except StatusError as error:
+            if error.is_not_found:
+                return False
+            raise
+        return True
+
+    async def _sent(self, send: Callable[[], Awaitable[object]], written: _Written) -> None:
+        """Send a request, and again while there is no connection.
+
+        Raises:
+            StatusError: the server has refused it.
+            ConnectionError: there was no connection at any attempt.
+        """
+        for attempt in range(1, ATTEMPTS + 1):
             try:
-                await self._client.resource(EVENTS, written.namespace).patch(written.name, PatchType.STRATEGIC, body)
-                return True
-            except StatusError as error:
-                if error.is_not_found:
-                    return False
-                raise
+                await send()
+                return
             except ConnectionError as error:
                 _LOG.debug("event %s waits for a connection (%d): %s", written.name, attempt, error)
-                await self._clock.sleep(RETRY_SECONDS)
-        return True
+                if attempt == ATTEMPTS:
+                    raise
+            await self._clock.sleep(RETRY_SECONDS)

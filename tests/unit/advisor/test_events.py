@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from cathedra.advisor.events import COMPONENT, EXPLAINED, SETTLE_SECONDS, AdvisorEvents
 from cathedra.api.core.core_v1 import Event
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import forbidden
+from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.resources import EVENTS
+from cathedra.client.transport import APICall, Transport
 from tests.running import run_with
 from tests.unit.advisor.world import World, with_world
 from tests.unit.scheduler.objects import pod
 
 
-def events_of(world: World, per_minute: int = 60) -> AdvisorEvents:
-    recorder = EventRecorder(world.client, COMPONENT, world.clock)
+def events_of(world: World, per_minute: int = 60, client: Client | None = None) -> AdvisorEvents:
+    recorder = EventRecorder(client or world.client, COMPONENT, world.clock)
     found = AdvisorEvents(recorder, world.api.informers, world.clock, per_minute=per_minute, enabled=True)
     world.running.append(asyncio.create_task(recorder.run()))
     world.running.append(asyncio.create_task(world.api.informers.run()))
@@ -68,6 +73,46 @@ async def test_what_is_kept_of_an_event_is_enough_to_repeat_nothing_after_a_rest
     assert (kept.involved_object.name, kept.source.component, kept.first_timestamp) == ("", "", None)
     assert again.report(pod("a"), EXPLAINED, "needs 4, 1 are free")
     assert again.counts == {"written": 0, "repeated": 1, "deferred": 0}
+
+
+@run_with(with_world)
+async def test_a_refused_event_is_written_later_and_the_one_before_is_not_repeated(
+    world: World,
+) -> None:
+    refusing = _Refusing(world.client.transport)
+    events, about = events_of(world, client=Client(refusing, clock=world.clock)), pod("a")
+    events.report(about, EXPLAINED, "the pool is incomplete")
+    await _written(world, 1)
+    await world.clock.sleep(SETTLE_SECONDS)
+    refusing.refuses = True
+    events.report(about, EXPLAINED, "a device is tainted")
+    await world.clock.sleep(1)
+    refusing.refuses = False
+    # True again, and its event is there.
+    assert events.report(about, EXPLAINED, "the pool is incomplete")
+    assert not events.report(about, EXPLAINED, "a device is tainted")
+    await world.clock.sleep(SETTLE_SECONDS)
+    assert events.report(about, EXPLAINED, "a device is tainted")
+    found = await _written(world, 2)
+    assert [(one.message, one.count) for one in found] == [("the pool is incomplete", 1), ("a device is tainted", 1)]
+
+
+class _Refusing:
+    """A server that refuses new events for a while."""
+
+    def __init__(self, server: Transport) -> None:
+        self._server, self.refuses = server, False
+
+    async def call(self, call: APICall) -> Any:
+        if self.refuses and call.verb == "create":
+            raise forbidden(GroupResource("", "events"), "", "the namespace is terminating")
+        return await self._server.call(call)
+
+    def watch(self, call: APICall) -> Any:
+        return self._server.watch(call)
+
+    async def close(self) -> None:
+        await self._server.close()
 
 
 async def _written(world: World, count: int) -> tuple[Event, ...]:

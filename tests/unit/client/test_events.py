@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from cathedra.api.core.core_v1 import Event, Node, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import forbidden
 from cathedra.client import events as events_module
 from cathedra.client.client import Client
-from cathedra.client.events import EventRecorder
+from cathedra.client.events import ATTEMPTS, EventRecorder
 from cathedra.client.transport import APICall
 from cathedra.clock import run_virtual
 from tests.running import beside
@@ -203,3 +206,38 @@ def test_a_message_is_cut_to_what_an_event_may_have(action: str) -> None:
 
     (event,) = events(body)
     assert event.message == "x" * 1020 + " ..."
+
+
+@pytest.mark.parametrize(
+    "failures",
+    [
+        [forbidden(GroupResource("", "events"), "x", "the namespace is terminating")],
+        [ConnectionError("down")] * ATTEMPTS,
+    ],
+    ids=["refused", "no connection"],
+)
+def test_the_caller_learns_of_an_event_that_is_not_written(failures: list[Exception]) -> None:
+    async def main() -> tuple[list[str], list[str]]:
+        dropped: list[str] = []
+        server = FakeTransport()
+        server.failures += failures
+        recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock())
+        for reason in ("First", "Second"):
+            recorder.record(POD, "Normal", reason, "text", on_drop=partial(dropped.append, reason))
+        async with beside(recorder.run()):
+            await recorder.flush()
+        return dropped, [one.reason for one in server.objects.values() if isinstance(one, Event)]
+
+    assert run_virtual(main()) == (["First"], ["Second"])
+
+
+def test_the_caller_learns_of_an_event_for_which_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events_module, "QUEUED", 1)
+    dropped: list[str] = []
+
+    async def body(recorder: EventRecorder) -> None:
+        for reason in ("First", "Second"):
+            recorder.record(POD, "Normal", reason, "text", on_drop=partial(dropped.append, reason))
+
+    assert [event.reason for event in events(body)] == ["First"]
+    assert dropped == ["Second"]
