@@ -64,7 +64,8 @@ class Program:
         self._functions = functions
         command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={folder / _PROFILE}"]
         command += [sys.executable, *(["-X", "perf"] if functions else []), *arguments]
-        paths = [str(path) for path in (source, _HERE) if path is not None]
+        # This checkout's package by default, whichever the interpreter has installed.
+        paths = [str(source or _HERE / "src"), str(_HERE)]
         # Strings hash differently in each process otherwise, and dictionaries take other numbers of steps.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
         with (folder / "log").open("wb") as log:

@@ -1,10 +1,12 @@
 """Instructions of the processor that a pod takes, in one process with the store's thread.
 
     python -m benchmarks.instructions [--source OTHER/src] [NAME ...]
+    python -m benchmarks.instructions --templates 100 half_500
     python -m benchmarks.instructions --functions 60 half_500
 
-The second form needs Python 3.12 or later, whose trampolines give each Python function an address. It prints the
-functions that cost most, with all that they call and await. Calls are slower there than otherwise.
+The second form takes pods from many templates in turn, so that memos which keep fewer of them never hit. The third
+needs Python 3.12 or later, whose trampolines give each Python function an address. It prints the functions that cost
+most, with all that they call and await. Calls are slower there than otherwise.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import os
 import re
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -42,7 +45,14 @@ def count(workload: Workload, source: Path | None = None, *, functions: bool = F
         RuntimeError: Valgrind is missing, or the workload failed.
     """
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        arguments = ["-m", "benchmarks.instructions", "--counted", workload.name]
+        arguments = [
+            "-m",
+            "benchmarks.instructions",
+            "--counted",
+            workload.name,
+            "--templates",
+            str(workload.templates),
+        ]
         program = Program(Path(folder), arguments, source, functions=functions)
         try:
             program.process.wait()
@@ -102,15 +112,17 @@ def main() -> int:
     parser.add_argument("workloads", nargs="*", type=_named, metavar="NAME", help=f"in their names (default: {NAMES})")
     parser.add_argument("--source", type=Path, help="folder with another version of the package cathedra")
     parser.add_argument("--functions", type=int, default=0, metavar="N", help="print the N functions that cost most")
+    parser.add_argument("--templates", type=int, default=1, metavar="N", help="different templates of pods (1)")
     parser.add_argument("--counted", type=_named, metavar="NAME", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.counted is not None:
-        pods = uvloop.run(_run(arguments.counted))
+        pods = uvloop.run(_run(replace(arguments.counted, templates=arguments.templates)))
         print(f"counted {pods} pods")
         return 0
     if arguments.functions and sys.version_info < (3, 12):
         parser.error("--functions needs Python 3.12 or later")
     for workload in arguments.workloads or list(map(_named, NAMES)):
+        workload = replace(workload, templates=arguments.templates)
         found = count(workload, arguments.source, functions=bool(arguments.functions))
         print(f"{workload.name:<70} {found.total / 1000:8,.0f} thousand instructions per pod", flush=True)
         found.show(arguments.functions)

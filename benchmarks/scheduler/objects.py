@@ -24,7 +24,7 @@ __all__ = [
     "pod",
     "slices",
     "taint_rule",
-    "template",
+    "templates",
 ]
 
 NAMESPACE: Final = "bench"
@@ -67,10 +67,14 @@ def node(name: str) -> Node:
     )
 
 
-def template(shape: Shape) -> ResourceClaimTemplate:
-    """The template of the pods' claims."""
-    metadata = {"name": "template", "namespace": NAMESPACE}
-    return from_dict(ResourceClaimTemplate, {"metadata": metadata, "spec": {"spec": _spec(shape)}})
+def templates(workload: Workload) -> Iterator[ResourceClaimTemplate]:
+    """The templates of the pods' claims. With more than one, each has parameters of its own for the driver."""
+    for number in range(workload.templates):
+        metadata, spec = {"name": _template(number), "namespace": NAMESPACE}, _spec(workload.shape)
+        if number:
+            parameters = {"driver": DRIVER, "parameters": {"number": number}}
+            spec["devices"]["config"] = [{"opaque": parameters}]
+        yield from_dict(ResourceClaimTemplate, {"metadata": metadata, "spec": {"spec": spec}})
 
 
 def claim(name: str) -> ResourceClaim:
@@ -98,14 +102,21 @@ def allocated(made: ResourceClaim, workload: Workload, index: int) -> ResourceCl
 def pod(workload: Workload, index: int) -> Pod:
     """A pod that is measured: as in scheduler_perf, a template's, with a name of its own."""
     resource = index % _EXTENDED if workload.shape is Shape.EXTENDED else 0
-    made = _pod(workload, resource, index // workload.pods_per_claim if workload.pods_per_claim else 0)
+    claim = index // workload.pods_per_claim if workload.pods_per_claim else 0
+    made = _pod(workload, resource, claim, index % workload.templates)
     return replace(made, metadata=ObjectMeta(name=f"pod-{index}", namespace=NAMESPACE))
 
 
+def _template(number: int) -> str:
+    return f"template-{number}" if number else "template"
+
+
 @lru_cache(maxsize=1024)
-def _pod(workload: Workload, resource: int, claim: int) -> Pod:
+def _pod(workload: Workload, resource: int, claim: int, template: int) -> Pod:
     """Pods of this kind, whose names do not matter."""
     container: dict[str, Any] = {"name": "pause", "image": "pause"}
+    if template:
+        container["env"] = [{"name": "TEMPLATE", "value": str(template)}]
     spec: dict[str, Any] = {"containers": [container], "schedulerName": "default-scheduler"}
     if workload.shape is Shape.NONE:
         container["resources"] = {"requests": {"cpu": "100m", "memory": "500Mi"}}
@@ -113,7 +124,7 @@ def _pod(workload: Workload, resource: int, claim: int) -> Pod:
         container["resources"] = {"limits": {_extended(resource): "1"}}
     else:
         container["resources"] = {"claims": [{"name": "resource"}]}
-        spec["resourceClaims"] = [{"name": "resource", **_source(workload, claim)}]
+        spec["resourceClaims"] = [{"name": "resource", **_source(workload, claim, template)}]
     return from_dict(Pod, {"spec": spec})
 
 
@@ -132,10 +143,10 @@ def slices(workload: Workload) -> Iterator[ResourceSlice]:
         yield _slice(f"{name}-slice", name, {"nodeName": name, "devices": devices})
 
 
-def _source(workload: Workload, claim: int) -> dict[str, str]:
+def _source(workload: Workload, claim: int, template: int) -> dict[str, str]:
     if workload.pods_per_claim:
         return {"resourceClaimName": f"claim-{claim}"}
-    return {"resourceClaimTemplateName": "template"}
+    return {"resourceClaimTemplateName": _template(template)}
 
 
 def _request(index: int, **more: Any) -> dict[str, Any]:

@@ -72,7 +72,7 @@ async def furnish(client: Client, workload: Workload) -> None:
         await client.resource(DEVICECLASSES).create(one)
     if workload.shape is Shape.TOLERATION:
         await client.resource(DEVICETAINTRULES).create(objects.taint_rule())
-    await client.resource(RESOURCECLAIMTEMPLATES, NAMESPACE).create(objects.template(workload.shape))
+    await _each(objects.templates(workload), client.resource(RESOURCECLAIMTEMPLATES, NAMESPACE).create)
     await _each(range(workload.nodes), lambda index: _make_node(client, f"node-{index}"))
     await _each(objects.slices(workload), client.resource(RESOURCESLICES).create)
     claims = client.resource(RESOURCECLAIMS, NAMESPACE)

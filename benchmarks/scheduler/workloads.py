@@ -45,6 +45,8 @@ class Workload:
     shape: Shape = Shape.BASIC
     apart: bool = False
     """Also measured with the parts in processes of their own."""
+    templates: int = 1
+    """Number of different templates that the pods come from, each with a claim template of its own."""
     seconds: float = 10.0
     """Seconds for which a steady stream is measured."""
 
