@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cathedra.apiserver.registry.layout import MAX_VALUE
+from cathedra.remembering import TEMPLATES
 from tests.costs import costs_less_than
 from tests.unit.apiserver.asgi import Answer, ASGIClient, open_asgi
 
@@ -114,6 +115,15 @@ async def test_large_pods_that_are_not_kept_leave_nothing_in_memory(asgi: ASGICl
     begun = _resident()
     for number in range(8):
         env = [{"name": f"n{number}x{place}", "value": "a"} for place in range(60_000)]
+        assert (await sent(asgi, "POST", f"{PODS}?dryRun=All", pod(env=env))).status == 201
+    assert _resident() - begun < 160
+
+
+async def test_many_pods_of_middle_size_that_all_differ_leave_little_in_memory(asgi: ASGIClient) -> None:
+    """Memos keep hundreds of specs, so each must be small, or they are emptied when many have been large."""
+    begun = _resident()
+    for number in range(TEMPLATES + 50):
+        env = [{"name": f"n{number}x{place}", "value": "a"} for place in range(1000 if number % 8 == 0 else 200)]
         assert (await sent(asgi, "POST", f"{PODS}?dryRun=All", pod(env=env))).status == 201
     assert _resident() - begun < 160
 

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 import cathedra
-from cathedra.remembering import IDENTITY, LARGE, Memory, everything_but, forget_large, remembered
+from cathedra.remembering import IDENTITY, LARGE, LargeObjects, Memory, everything_but
 from tests.requirements import with_memos
 
 SOURCES = Path(cathedra.__file__).parent
@@ -169,13 +169,15 @@ def test_keys_are_dropped_with_what_holds_objects() -> None:
 
 
 @with_memos
-def test_only_a_large_object_drops_what_holds_objects() -> None:
-    found, thing = remembered("a memo of a test", key=IDENTITY, size=8)(Counting()), Thing()
-    result = found(thing)
-    forget_large(LARGE)
-    assert found(thing) is result
-    forget_large(LARGE + 1)
-    assert found(thing) is not result
+def test_memos_that_hold_objects_are_emptied_when_large_objects_add_up() -> None:
+    dropped: list[None] = []
+    objects = LargeObjects(lambda: dropped.append(None))
+    for _ in range(10_000):
+        objects.note(LARGE)
+    assert not dropped
+    for size, expected in ((3_000_000, 0), (1_000_000, 0), (LARGE + 1, 0), (3_000_000, 1), (3_000_000, 2)):
+        objects.note(size)
+        assert len(dropped) == expected
 
 
 def test_a_memory_that_is_off_returns_functions_as_they_are() -> None:

@@ -22,13 +22,13 @@ from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import KubeStruct, RawJSON, decode, decode_scalar, decoder_of, json_reader, replace
 from cathedra.api.timestamp import MicroTime, Time
-from cathedra.remembering import IS_ON, hold
+from cathedra.remembering import IS_ON, TEMPLATES, hold
 
 K = TypeVar("K", bound=KubeStruct)
 
-LIMIT: Final = 64
-"""Specs that are known by their bytes at a time: few are in use at once."""
-LARGEST: Final = 16 * 1024
+LIMIT: Final = TEMPLATES
+"""Specs that are known by their bytes at a time."""
+LARGEST: Final = 8 * 1024
 """Bytes up to which a spec is known by them."""
 
 FEW: Final = 16

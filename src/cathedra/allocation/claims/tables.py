@@ -310,7 +310,7 @@ def _with_capacity(mask: int, pool: PoolSupply, state: PoolState, option: Reques
 # --- requests prepared before
 
 
-LIMIT: Final = 64
+LIMIT: Final = 256
 """Largest number of cached request specs; the oldest is dropped first."""
 
 

@@ -38,7 +38,7 @@ from cathedra.apiserver.ownership.fieldset import (
 )
 from cathedra.apiserver.ownership.typed import MISSING, element_of, element_of_text, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import STRING, ListShape, MapShape, Shape, StructShape, struct_shape
-from cathedra.remembering import IDENTITY, remembered
+from cathedra.remembering import IDENTITY, TEMPLATES, remembered
 
 REMEMBERED_PART: Final = 4 * 1024
 """Bytes of a field's JSON up to which the fields of a new object in it are remembered."""
@@ -549,4 +549,6 @@ def _json_key(field: Field, before: Any, after: Any) -> tuple[Field, bytes] | No
 
 _part_by_json: Final = remembered("apiserver.ownership.structs.part", size=KNOWN, key=_json_key)(_new_part)
 # Objects of one template have the same object as their spec, which need not be encoded for the key.
-_part_of_shared: Final = remembered("apiserver.ownership.structs.shared part", size=64, key=IDENTITY)(_part_by_json)
+_part_of_shared: Final = remembered("apiserver.ownership.structs.shared part", size=TEMPLATES, key=IDENTITY)(
+    _part_by_json
+)

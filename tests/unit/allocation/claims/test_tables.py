@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.allocation import Allocation, AllocationError, Refusal
-from cathedra.allocation.claims.tables import SPEC_CACHE, Bases, OptionTables, bases
+from cathedra.allocation.claims.tables import LIMIT, SPEC_CACHE, Bases, OptionTables, bases
 from cathedra.allocation.search.matching import positions
 from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.api.struct import encode, from_dict, replace
@@ -177,9 +177,9 @@ def test_a_refusal_names_the_claim_that_was_refused() -> None:
 def test_few_sorts_of_claims_are_remembered_and_faulty_ones_not_at_all() -> None:
     world = World([SLICE])
     allocator = world.allocator()
-    for count in range(100):
+    for count in range(LIMIT + 1):
         allocator.prepare([claim(exactly("a", 1 + count % 4))])
     allocator.prepare([claim(exactly("a", 1, deviceClassName="gone"))])
     known = allocator.inventory.caches.of(SPEC_CACHE)._known
-    assert len(known) == 64
+    assert len(known) == LIMIT
     assert all(asked.key is not None for asked in known.values())

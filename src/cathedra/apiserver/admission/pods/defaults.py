@@ -44,7 +44,7 @@ from cathedra.clock import Clock
 from cathedra.kinds.core.pods.equivalence import declare_credentials
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.releases import FeatureGates
-from cathedra.remembering import IDENTITY, remembered
+from cathedra.remembering import IDENTITY, TEMPLATES, remembered
 from cathedra.semantics.pods import is_mirror
 from cathedra.semantics.tolerations import concerns_taint
 
@@ -120,7 +120,7 @@ class PodServiceAccount(AdmissionPlugin):
 
 
 # Pods of a workload share their spec, and still do after each of these steps: memos of later steps find it by identity.
-@remembered("specs of pods with their accounts", key=IDENTITY, size=64)
+@remembered("specs of pods with their accounts", key=IDENTITY, size=TEMPLATES)
 def _acting(spec: PodSpec, account: ServiceAccount | None) -> PodSpec:
     """Return the spec of a pod with its account, by default ``default``, and the account's pull secrets."""
     name = spec.service_account_name or DEFAULT_ACCOUNT
@@ -285,7 +285,7 @@ class GroupPriority(PodPriority):
         return replace(request.object, spec=made)
 
 
-@remembered("specs of pods with priorities", key=IDENTITY, size=64)
+@remembered("specs of pods with priorities", key=IDENTITY, size=TEMPLATES)
 def _prioritized(spec: PodSpec, name: str, value: int, policy: str) -> PodSpec:
     return replace(spec, priority_class_name=name, priority=value, preemption_policy=policy)
 
@@ -310,7 +310,7 @@ class DefaultTolerations(AdmissionPlugin):
         return pod if spec is pod.spec else replace(pod, spec=spec)
 
 
-@remembered("specs of pods with default tolerations", key=IDENTITY, size=64)
+@remembered("specs of pods with default tolerations", key=IDENTITY, size=TEMPLATES)
 def _tolerating(spec: PodSpec) -> PodSpec:
     tolerations = spec.tolerations
     added = tuple(

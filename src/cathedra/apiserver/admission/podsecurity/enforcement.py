@@ -26,7 +26,7 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.routes import NAMESPACES, PODS
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.releases import FeatureGates
-from cathedra.remembering import IDENTITY, remembered
+from cathedra.remembering import IDENTITY, TEMPLATES, remembered
 from cathedra.semantics.owners import controller_of
 
 _IGNORED: Final = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
@@ -217,7 +217,7 @@ _WORKLOADS: Final = frozenset(
 )
 
 
-@remembered("pod security policies of namespaces", key=IDENTITY, size=64)
+@remembered("pod security policies of namespaces", key=IDENTITY, size=TEMPLATES)
 def _policy_in(namespace: Namespace) -> tuple[Policy, ErrorList, bool]:
     """Return the policy of a namespace, the errors of its labels, and True if the policy allows everything."""
     policy, errors = policy_of(namespace.metadata.labels)

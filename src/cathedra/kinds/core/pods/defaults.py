@@ -9,10 +9,10 @@ from typing import Any, Final
 from cathedra.api.core import core_v1
 from cathedra.api.struct import encode, replace
 from cathedra.kinds.defaults import absent, changed, each
-from cathedra.remembering import IDENTITY, remembered
+from cathedra.remembering import IDENTITY, TEMPLATES, remembered
 
-_LARGEST_KEY: Final = 16 * 1024
-"""Bytes of JSON up to which specs are compared by it: 64 of them stay in memory."""
+_LARGEST_KEY: Final = 8 * 1024
+"""Bytes of JSON up to which specs are compared by it, and stay in memory."""
 
 
 def default_pod(pod: core_v1.Pod) -> core_v1.Pod:
@@ -49,8 +49,8 @@ def _json_of(spec: core_v1.PodSpec) -> bytes | None:
 
 
 # By identity first, because clients in the process send one object many times; JSON is encoded for other clients alone.
-_shared = remembered("defaulted specs of pods", key=IDENTITY, size=64)(
-    remembered("defaulted specs of pods by JSON", key=_json_of, size=64)(_filled)
+_shared = remembered("defaulted specs of pods", key=IDENTITY, size=TEMPLATES)(
+    remembered("defaulted specs of pods by JSON", key=_json_of, size=TEMPLATES)(_filled)
 )
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from cathedra.api.core.core_v1 import PodSpec, ServiceAccount
-from cathedra.remembering import numbered
+from cathedra.remembering import TEMPLATES, numbered
 
-spec_key: Final = numbered("specs of pods", size=64)
+spec_key: Final = numbered("specs of pods", size=TEMPLATES)
 """Key of a spec, in memos of results that do not depend on the name of the volume with credentials."""
 # In a table of their own: each new pod declares a spec above, so that the specs of a few workloads would be forgotten.
-_key_without_credentials: Final = numbered("specs of pods without credentials", size=64)
-_account_key: Final = numbered("accounts of pods", size=64)
+_key_without_credentials: Final = numbered("specs of pods without credentials", size=TEMPLATES)
+_account_key: Final = numbered("accounts of pods", size=TEMPLATES)
 
 
 def declare_credentials(spec: PodSpec, before: PodSpec, account: ServiceAccount) -> None:

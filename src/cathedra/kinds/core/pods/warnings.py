@@ -16,7 +16,7 @@ from cathedra.api.formats import dns_label
 from cathedra.api.goquote import go_quote
 from cathedra.api.quantity import NANO
 from cathedra.kinds.core.pods.equivalence import spec_key
-from cathedra.remembering import remembered
+from cathedra.remembering import TEMPLATES, remembered
 from cathedra.semantics.pods import containers_at
 
 _NODE_LABELS: Final = {
@@ -76,7 +76,7 @@ def app_armor_warnings(pod: core_v1.Pod) -> Iterator[str]:
 
 
 # Only pods without annotations: some warnings depend on these, and the key has the spec alone.
-@remembered("specs of pods without warnings", key=spec_key, size=64, keep=not_)
+@remembered("specs of pods without warnings", key=spec_key, size=TEMPLATES, keep=not_)
 def _spec_warnings(spec: core_v1.PodSpec) -> tuple[str, ...]:
     return tuple(_warnings(FieldPath(""), {}, spec))
 

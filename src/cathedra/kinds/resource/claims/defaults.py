@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from cathedra.api import resource
 from cathedra.api.struct import replace
 from cathedra.kinds.defaults import changed, each
-from cathedra.remembering import IDENTITY, remembered
+from cathedra.remembering import IDENTITY, TEMPLATES, remembered
 
 
 class UndefaultedMode(str):
@@ -48,7 +48,7 @@ def default_template(template: resource.ResourceClaimTemplate) -> resource.Resou
     return changed(template, spec=changed(template.spec, spec=_claim_spec(template.spec.spec)))
 
 
-@remembered("defaulted specs of claims", key=IDENTITY, size=64)
+@remembered("defaulted specs of claims", key=IDENTITY, size=TEMPLATES)
 def _claim_spec(spec: resource.ResourceClaimSpec) -> resource.ResourceClaimSpec:
     requests = spec.devices.requests
     if not requests:

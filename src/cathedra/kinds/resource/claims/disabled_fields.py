@@ -12,12 +12,12 @@ from cathedra.api import resource
 from cathedra.api.struct import replace
 from cathedra.kinds.defaults import each
 from cathedra.releases import FeatureGates, behaviours
-from cathedra.remembering import IDENTITY, remembered
+from cathedra.remembering import IDENTITY, TEMPLATES, remembered
 
 AnyRequest = resource.ExactDeviceRequest | resource.DeviceSubRequest
 
 
-@remembered("specs of claims without closed fields", key=IDENTITY, size=64)
+@remembered("specs of claims without closed fields", key=IDENTITY, size=TEMPLATES)
 def enabled_claim_spec(
     spec: resource.ResourceClaimSpec, old: resource.ResourceClaimSpec | None, gates: FeatureGates
 ) -> resource.ResourceClaimSpec:
@@ -147,7 +147,7 @@ class _ClosedFields(msgspec.Struct, frozen=True):
 
 
 # By identity, because comparing a whole spec would cost more than the few tests that the memo saves.
-@remembered("closed fields of results", key=IDENTITY, size=64)
+@remembered("closed fields of results", key=IDENTITY, size=TEMPLATES)
 def _closed_fields(
     old: resource.ResourceClaimStatus, spec: resource.ResourceClaimSpec, gates: FeatureGates
 ) -> _ClosedFields:

@@ -42,7 +42,7 @@ from cathedra.kinds.resource.expressions import many_selectors
 from cathedra.kinds.resource.versions import GROUP, served_versions
 from cathedra.kinds.strategies import kept_metadata
 from cathedra.releases import FeatureGates, behaviours
-from cathedra.remembering import IDENTITY, everything_but, numbered, remembered
+from cathedra.remembering import IDENTITY, TEMPLATES, everything_but, numbered, remembered
 
 _NO_STATUS: Final = resource.ResourceClaimStatus()
 """The status of all new claims: one shared object, so that memos find it by identity."""
@@ -68,7 +68,7 @@ def claim_cells(claim: resource.ResourceClaim, now: float) -> list[Any]:
     return [claim.metadata.name, claim_state(claim), age(claim.metadata.creation_timestamp, now)]
 
 
-@remembered("new claims without errors", key=IDENTITY, size=64, keep=not_)
+@remembered("new claims without errors", key=IDENTITY, size=TEMPLATES, keep=not_)
 def _new_claim_errors(
     spec: resource.ResourceClaimSpec,
     status: resource.ResourceClaimStatus,
@@ -174,7 +174,7 @@ _claim, _status, _allocation, _devices, _result, _consumer, _context = (
 )
 
 
-_spec_number: Final = numbered("specs of allocated claims", size=64)
+_spec_number: Final = numbered("specs of allocated claims", size=TEMPLATES)
 
 
 _gates_number: Final = numbered("gates of allocated claims", size=64)
@@ -193,7 +193,9 @@ _SOME_CONSUMERS: Final = (resource.ResourceClaimConsumerReference(),)
 
 
 _FEW: Final = 8
-"""Results up to which there is a key: thousands of keys are kept, and none may be large."""
+"""Results and configurations up to which there is a key: thousands of keys are kept, and none may be large."""
+_SHORT: Final = 512
+"""Bytes of a configuration's parameters up to which there is a key."""
 
 
 def allocation_key(new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext) -> Hashable:
@@ -218,7 +220,7 @@ def allocation_key(new: resource.ResourceClaim, old: resource.ResourceClaim, con
     if (
         allocation is None
         or len(allocation.devices.results) > _FEW
-        or allocation.devices.config
+        or not _is_short(allocation.devices.config)
         or status.devices
         or len(status.reserved_for) > 1
         or before != _FRESH
@@ -238,6 +240,14 @@ def allocation_key(new: resource.ResourceClaim, old: resource.ResourceClaim, con
         _devices(allocation.devices),
         tuple(map(_result, results)),
         tuple(map(_consumer, status.reserved_for)),
+    )
+
+
+def _is_short(configurations: Sequence[resource.DeviceAllocationConfiguration]) -> bool:
+    """Return True if configurations fit into a key."""
+    return len(configurations) <= _FEW and all(
+        one.opaque is None or one.opaque.parameters is None or len(one.opaque.parameters.data) <= _SHORT
+        for one in configurations
     )
 
 

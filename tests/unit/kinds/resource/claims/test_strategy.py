@@ -16,7 +16,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.field import ErrorList
 from cathedra.api.resource import ResourceClaim
-from cathedra.api.struct import KubeStruct, Quantity, Time, from_dict, replace
+from cathedra.api.struct import KubeStruct, Quantity, RawJSON, Time, from_dict, replace
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.claims import strategy
 from cathedra.kinds.resource.claims.strategy import EXCLUDED, allocation_key, validate_status_access
@@ -377,6 +377,21 @@ def test_allocations_of_one_request_have_one_key() -> None:
     assert key is not None
     if IS_ON:
         assert key == allocation_key(replace(CLAIM, status=other), CLAIM, WARM)
+
+
+def configured(parameters: object) -> resource.ResourceClaim:
+    opaque = resource.OpaqueDeviceConfiguration("gpu.example.com", RawJSON.of(parameters))
+    configuration = resource.DeviceAllocationConfiguration("FromClaim", opaque=opaque)
+    return replace(CLAIM, status=with_field(SOUND, ("allocation", "devices"), "config", (configuration,)))
+
+
+def test_the_key_of_an_allocation_has_its_configuration_unless_that_is_long() -> None:
+    key = allocation_key(configured({"sharing": "TimeSlicing"}), CLAIM, WARM)
+    assert key is not None
+    assert key != allocation_key(configured({"sharing": "MPS"}), CLAIM, WARM)
+    if IS_ON:
+        assert key == allocation_key(configured({"sharing": "TimeSlicing"}), CLAIM, WARM)
+    assert allocation_key(configured({"sharing": "x" * 512}), CLAIM, WARM) is None
 
 
 @pytest.mark.parametrize("field", sorted(set(RequestContext.__struct_fields__) - set(EXCLUDED[RequestContext])))

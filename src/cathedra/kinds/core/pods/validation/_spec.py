@@ -34,7 +34,7 @@ from cathedra.kinds.core.pods.validation._security import validate_pod_security,
 from cathedra.kinds.core.pods.validation._volumes import validate_volumes
 from cathedra.kinds.metadata import validate_annotations, validate_labels
 from cathedra.kinds.nodeselectors import validate_node_selector, validate_node_selector_term
-from cathedra.remembering import remembered
+from cathedra.remembering import TEMPLATES, remembered
 from cathedra.semantics.pods import is_mirror
 
 SPEC: Final = FieldPath("spec")
@@ -72,7 +72,7 @@ def validate_any_pod(pod: core_v1.Pod) -> ErrorList:
 
 
 # Pods of one workload have equal specs. Only specs without errors are kept: errors hold the values of one pod.
-@remembered("specs of pods without errors", key=spec_key, size=64, keep=not_)
+@remembered("specs of pods without errors", key=spec_key, size=TEMPLATES, keep=not_)
 def _spec_errors(spec: core_v1.PodSpec) -> tuple[FieldError, ...]:
     errors = ErrorList()
     _validate_spec(errors, SPEC, spec)
