@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, Generic, Literal, TypeVar
 from zlib import crc32
@@ -135,7 +135,9 @@ class EventRecorder:
         self._clock = clock
         self._host = host
         self._instance = instance or host or component
-        self._queue: asyncio.Queue[_Note] = asyncio.Queue(QUEUED)
+        self._notes: deque[_Note] = deque()
+        """Events that wait to be written. An `asyncio.Queue` takes 5,000 instructions more for each."""
+        self._recorded = asyncio.Event()
         self._similar: _Recent[_Similar] = _Recent(lambda: _Similar(set()), remembered)
         self._spam: _Recent[TokenBucket] = _Recent(
             lambda: TokenBucket(clock, rate=SPAM_RATE, burst=SPAM_BURST), remembered
@@ -165,13 +167,14 @@ class EventRecorder:
         regarding, now = self._reference(involved), self._clock.now()
         component = component or self._component
         note = _Note(regarding, type_, reason, shortened(message), action, now, component, on_drop)
-        try:
-            self._queue.put_nowait(note)
-        except asyncio.QueueFull:
-            # Dropped and counted: waiting would let a slow API server stop the scheduler.
-            self.dropped += 1
-            if on_drop is not None:
-                on_drop()
+        if len(self._notes) < QUEUED:
+            self._notes.append(note)
+            self._recorded.set()
+            return
+        # Dropped and counted: waiting would let a slow API server stop the scheduler.
+        self.dropped += 1
+        if on_drop is not None:
+            on_drop()
 
     def _reference(self, involved: KubeObject | ObjectReference) -> ObjectReference:
         """Return a reference to ``involved``, in the version that the server has of the kind."""
@@ -187,13 +190,12 @@ class EventRecorder:
             group.create_task(self._write_notes())
             group.create_task(self._refresh_series())
 
-    async def flush(self) -> None:
-        """Wait until everything recorded so far was handed to the API server."""
-        await self._queue.join()
-
     async def _write_notes(self) -> None:
         while True:
-            note = await self._queue.get()
+            while not self._notes:
+                self._recorded.clear()
+                await self._recorded.wait()
+            note = self._notes.popleft()
             try:
                 written = await (self._write_series(note) if note.action else self._write_counted(note))
             except (StatusError, ConnectionError) as error:
@@ -204,8 +206,6 @@ class EventRecorder:
                 # One odd event must not end the part that records it.
                 _LOG.exception("event %s on %s was not written", note.reason, note.regarding.name)
                 written = False
-            finally:
-                self._queue.task_done()
             if not written and note.on_drop is not None:
                 note.on_drop()
 
@@ -312,40 +312,41 @@ class EventRecorder:
         namespace = note.regarding.namespace or "default"
         return ObjectMeta(name=f"{note.regarding.name}.{self._last_nanoseconds:x}", namespace=namespace)
 
-    async def _create(self, event: Event, written: _Written) -> None:
+    def _create(self, event: Event, written: _Written) -> Awaitable[bool]:
+        """Create the event. One of that name that exists is this one: an earlier attempt was carried out, or a proxy
+        has repeated the request."""
         written.namespace, written.name = event.metadata.namespace, event.metadata.name
-        try:
-            await self._sent(lambda: self._client.resource(EVENTS, written.namespace).create(event), written)
-        except StatusError as error:
-            # An earlier attempt was carried out, or a proxy has repeated the request. Another name would make a second
-            # event. As in client-go, an event of another recorder in the same tick is not ruled out.
-            if not error.is_already_exists:
-                raise
+        # Another name would make a second event. As in client-go, an event of another recorder in the same tick is not
+        # ruled out.
+        return self._sent("AlreadyExists", written, self._client.resource(EVENTS, written.namespace).create, event)
 
-    async def _patch(self, written: _Written, body: dict[str, Any]) -> bool:
-        """Return True if the event still was there to be changed."""
-        events = self._client.resource(EVENTS, written.namespace)
-        try:
-            await self._sent(lambda: events.patch(written.name, PatchType.STRATEGIC, body), written)
-        except StatusError as error:
-            if error.is_not_found:
-                return False
-            raise
-        return True
+    def _patch(self, written: _Written, body: dict[str, Any]) -> Awaitable[bool]:
+        """Change the event. Return False if it is not there any more."""
+        patch = self._client.resource(EVENTS, written.namespace).patch
+        return self._sent("NotFound", written, patch, written.name, PatchType.STRATEGIC, body)
 
-    async def _sent(self, send: Callable[[], Awaitable[object]], written: _Written) -> None:
-        """Send a request, and again while there is no connection.
+    async def _sent(
+        self, harmless: str, written: _Written, send: Callable[..., Awaitable[object]], *args: object
+    ) -> bool:
+        """Send a request, and again while there is no connection. Return False if it is refused for the ``harmless``
+        reason.
 
         Raises:
-            StatusError: the server has refused it.
+            StatusError: the server has refused it for another reason.
             ConnectionError: there was no connection at any attempt.
         """
-        for attempt in range(1, ATTEMPTS + 1):
+        attempt = 1
+        while True:
             try:
-                await send()
-                return
+                await send(*args)
+                return True
+            except StatusError as error:
+                if error.reason != harmless:
+                    raise
+                return False
             except ConnectionError as error:
                 _LOG.debug("event %s waits for a connection (%d): %s", written.name, attempt, error)
                 if attempt == ATTEMPTS:
                     raise
+            attempt += 1
             await self._clock.sleep(RETRY_SECONDS)

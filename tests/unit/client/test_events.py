@@ -15,13 +15,16 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import forbidden
 from cathedra.client import events as events_module
 from cathedra.client.client import Client
-from cathedra.client.events import ATTEMPTS, EventRecorder
+from cathedra.client.events import ATTEMPTS, RETRY_SECONDS, EventRecorder
 from cathedra.client.transport import APICall
 from cathedra.clock import run_virtual
 from tests.running import beside
 from tests.unit.client.fake_transport import FakeTransport
 
 POD = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u1", resource_version="7"))
+
+WRITTEN_SECONDS = ATTEMPTS * RETRY_SECONDS
+"""After these seconds, an event is written or given up."""
 
 
 def events(body: Callable[[EventRecorder], Awaitable[None]], **options: int) -> list[Event]:
@@ -30,7 +33,7 @@ def events(body: Callable[[EventRecorder], Awaitable[None]], **options: int) -> 
         recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock(), **options)
         async with beside(recorder.run()):
             await body(recorder)
-            await recorder.flush()
+            await asyncio.sleep(WRITTEN_SECONDS)
         return [obj for obj in server.objects.values() if isinstance(obj, Event)]
 
     return run_virtual(main())
@@ -114,7 +117,7 @@ def test_a_missing_connection_only_delays() -> None:
         recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock())
         recorder.record(POD, "Normal", "Fine", "all is well")
         async with beside(recorder.run()):
-            await recorder.flush()
+            await asyncio.sleep(WRITTEN_SECONDS)
         return len(server.objects)
 
     assert run_virtual(main()) == 1
@@ -139,7 +142,7 @@ def test_an_event_of_which_the_first_answer_is_not_seen_is_written_once(fault: s
         recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock())
         recorder.record(POD, "Normal", "Fine", "all is well")
         async with beside(recorder.run()):
-            await recorder.flush()
+            await asyncio.sleep(WRITTEN_SECONDS)
         return len(server.objects)
 
     assert run_virtual(main()) == 1
@@ -154,8 +157,7 @@ def test_two_recorders_write_about_one_object_in_one_tick_of_the_clock() -> None
         for one in recorders:
             one.record(POD, "Normal", "Fine", "all is well")
             one.record(POD, "Normal", "Finer", "all is very well")
-        for one in recorders:
-            await one.flush()
+        await asyncio.sleep(WRITTEN_SECONDS)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -171,23 +173,10 @@ def test_what_is_told_while_too_much_waits_is_dropped_and_counted(monkeypatch: p
         for number in range(5):
             recorder.record(POD, "Normal", f"Reason{number}", "text")
         assert recorder.dropped == 3
-        await recorder.flush()
+        await asyncio.sleep(WRITTEN_SECONDS)
         recorder.record(POD, "Normal", "Later", "text")
 
     assert [event.reason for event in events(body)] == ["Reason0", "Reason1", "Later"]
-
-
-def test_who_waits_until_all_is_written_waits_for_the_last() -> None:
-    async def body(recorder: EventRecorder) -> None:
-        await recorder.flush()
-        for number in range(3):
-            recorder.record(POD, "Normal", f"Reason{number}", "text")
-        await asyncio.gather(recorder.flush(), recorder.flush())
-        again = asyncio.ensure_future(recorder.flush())
-        await asyncio.sleep(0)
-        assert again.done()
-
-    assert len(events(body)) == 3
 
 
 def test_an_event_that_cannot_be_written_keeps_none_of_the_others_from_it() -> None:
@@ -225,7 +214,7 @@ def test_the_caller_learns_of_an_event_that_is_not_written(failures: list[Except
         for reason in ("First", "Second"):
             recorder.record(POD, "Normal", reason, "text", on_drop=partial(dropped.append, reason))
         async with beside(recorder.run()):
-            await recorder.flush()
+            await asyncio.sleep(WRITTEN_SECONDS)
         return dropped, [one.reason for one in server.objects.values() if isinstance(one, Event)]
 
     assert run_virtual(main()) == (["First"], ["Second"])
