@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class TaskLimit:
-    """A limit on the number of tasks inside the context; further tasks wait in order.
+    """A limit on the number of tasks inside ``with await limit.place()``; further tasks wait in order.
 
     It does the work of an `asyncio.Semaphore` in about twelve calls less for each task that waited.
     """
@@ -28,10 +28,11 @@ class TaskLimit:
         self._free = number
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def __aenter__(self) -> None:
+    async def place(self) -> TaskLimit:
+        """Wait for a place. Leaving the context returns it."""
         if self._free:
             self._free -= 1
-            return
+            return self
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -41,12 +42,13 @@ class TaskLimit:
             if turn.done() and not turn.cancelled():
                 self._leave()
             raise
+        return self
 
-    async def __aexit__(self, *failure: object) -> None:
-        if self._waiting:
-            self._leave()
-        else:
-            self._free += 1
+    def __enter__(self) -> None:
+        """Enter with the place that `place` returned."""
+
+    def __exit__(self, *failure: object) -> None:
+        self._leave()
 
     def _leave(self) -> None:
         while self._waiting:

@@ -105,13 +105,13 @@ class BindingCycle:
         try:
             failure: Status | None = None
             if self._profile.pre_bind_pre_flight(state, pod, node):
-                async with self._background.writing:
+                with await self._background.writing.place():
                     failure = await self._profile.pre_bind(state, pod, node)
                 if failure is None:
                     # Waiting for devices may take minutes, so it happens outside the limit of concurrent writes.
                     failure = await self._profile.settle(state, pod, node)
             if failure is None:
-                async with self._background.writing:
+                with await self._background.writing.place():
                     # A bound pod runs, so its devices must not be released. Therefore the response is awaited even if
                     # the task is cancelled.
                     self._background.spare(held)

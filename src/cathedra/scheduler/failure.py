@@ -110,7 +110,7 @@ class Failures:
             self._background.start(self._patch_status(pod, patch))
 
     async def _patch_status(self, pod: Pod, patch: JSONObject) -> None:
-        async with self._background.writing:
+        with await self._background.writing.place():
             try:
                 pods = self._client.resource(PODS, pod.metadata.namespace)
                 await pods.patch(pod.metadata.name, PatchType.STRATEGIC, patch, "status")

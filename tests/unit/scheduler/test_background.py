@@ -95,7 +95,7 @@ def test_so_many_may_write_at_the_same_time() -> None:
 
         async def work(background: Background) -> None:
             nonlocal writing, most
-            async with background.writing:
+            with await background.writing.place():
                 writing += 1
                 most = max(most, writing)
                 await asyncio.sleep(1)
@@ -138,13 +138,13 @@ def test_a_place_that_comes_free_for_one_who_is_cancelled_goes_to_the_next() -> 
     entered: list[str] = []
 
     async def enter(places: TaskLimit, name: str) -> None:
-        async with places:
+        with await places.place():
             entered.append(name)
             await asyncio.sleep(1)
 
     async def main() -> None:
         places = TaskLimit(1)
-        async with places:
+        with await places.place():
             tasks = [asyncio.create_task(enter(places, name)) for name in ("gone", "leaving", "last")]
             await asyncio.sleep(1)
             tasks[0].cancel()
