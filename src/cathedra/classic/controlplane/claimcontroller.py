@@ -22,11 +22,11 @@ from cathedra.semantics.podclaims import PodClaimError, entry_claim
 class RequestingRelease(ClaimRelease):
     """Deallocates the scheduler's allocations, and requests deallocation of those of controllers."""
 
-    def unused(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaimStatus:
+    def unused(self, claim: ResourceClaim) -> ResourceClaimStatus:
         """Return the status of a claim whose last consumer is gone."""
-        if allocated_by(status.allocation):
-            return replace(status, deallocation_requested=True)
-        return super().unused(claim, status)
+        if allocated_by(claim.status.allocation):
+            return replace(claim.status, reserved_for=(), deallocation_requested=True)
+        return super().unused(claim)
 
 
 class ControlPlaneClaimController(ResourceClaimController):

@@ -84,9 +84,7 @@ class ClaimRelease:
         if len(valid) < len(reserved) or (leaving and claim.status.allocation is not None):
             # Reservations and allocation in one write: a claim that is allocated and unreserved could be reserved again
             # in between, and then lose its devices.
-            status = replace(claim.status, reserved_for=valid)
-            if not valid:
-                status = self.unused(claim, status)
+            status = replace(claim.status, reserved_for=valid) if valid else self.unused(claim)
             claim = await claims.update_status(replace(claim, status=status))
             leaving = protected and not valid
         if leaving and claim.status.allocation is None:
@@ -101,13 +99,13 @@ class ClaimRelease:
                 if not error.is_not_found:
                     raise
 
-    def unused(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaimStatus:
-        """Return the status of a claim without consumers: the allocation of the scheduler is removed."""
+    def unused(self, claim: ResourceClaim) -> ResourceClaimStatus:
+        """Return the status of a claim whose last consumer is gone: the allocation of the scheduler is removed."""
         # Without the finalizer the allocation was not made by the scheduler, but by a driver's controller (up to 1.31),
         # which deallocates itself.
         if FINALIZER not in claim.metadata.finalizers:
-            return status
-        return replace(status, allocation=None, devices=())
+            return replace(claim.status, reserved_for=())
+        return replace(claim.status, reserved_for=(), allocation=None, devices=())
 
     def _needs(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool | None:
         """Return True if the consumer still needs the claim, None if only the API server knows (yet)."""
