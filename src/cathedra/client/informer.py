@@ -342,7 +342,10 @@ class Informer(Generic[T]):
         if self.store.remove(key) is None:
             return
         for on_delete in self._on_delete:
-            self._call(on_delete, obj)
+            try:
+                on_delete(obj)
+            except Exception:
+                self._handler_failed(obj)
 
     def _put_undecodable(self, what: Undecodable) -> None:
         """Enter an object that cannot be decoded; it is absent for all but the handlers of such objects."""
