@@ -24,7 +24,7 @@ class Shape(enum.Enum):
     NONE = "no claim, but processor and memory"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """One row."""
 
