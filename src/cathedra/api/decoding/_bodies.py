@@ -139,7 +139,6 @@ def _finished(obj: Any, body: bytes) -> Any:
     return obj
 
 
-@remembered("api.decoding.bodies.names_its_kind", size=1024)
 def _names_its_kind(kind: Any) -> bool:
     """Return True if objects of a type have room for kind and apiVersion, which hardly any have."""
     return "kind" in kind.__struct_fields__ and "api_version" in kind.__struct_fields__

@@ -69,7 +69,7 @@ def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", othe
             held = held_fields(live.metadata.managed_fields)
             if not held:
                 return with_entries(new, ())
-        elif not call.subresource and type(_shape_of(call.version.type)) is StructShape:
+        elif not call.subresource and type(struct_shape(call.version.type)) is StructShape:
             return _tracked_creation(call, new, now)
     manager = Manager(call.field_manager, UPDATE, call.version.api_version, call.subresource)
     # Nearly all managers write in one version, so the comparison in others is made only when it is needed.
@@ -115,7 +115,7 @@ def changes_between(version: VersionDefinition, old: Any, new: Any, body: bytes 
         new = version.from_hub(new)
     if old is not None and type(old) is not kind:
         old = version.from_hub(old)
-    shape = _shape_of(kind)
+    shape = struct_shape(kind)
     if type(shape) is StructShape:
         return struct_changes(kind() if old is None else old, new, shape)
     before = _empty_view(kind) if old is None else View(body or encode(old), shape)
@@ -125,11 +125,6 @@ def changes_between(version: VersionDefinition, old: Any, new: Any, body: bytes 
 def in_version(version: VersionDefinition, obj: Any) -> Any:
     """Return an object (hub version) in another version."""
     return obj if type(obj) is version.type else version.from_hub(obj)
-
-
-@remembered("apiserver.ownership.tracking.shape_of", size=256)
-def _shape_of(kind: type[KubeStruct]) -> Shape:
-    return struct_shape(kind)
 
 
 def _empty_view(kind: type[Any]) -> View:

@@ -27,7 +27,6 @@ from cathedra.apiserver.patches.schema import (
     Shape,
     StructShape,
 )
-from cathedra.remembering import remembered
 
 MISSING: Final[Any] = object()
 """No value at all, where None is an explicit null."""
@@ -241,7 +240,6 @@ def _check_list(value: JSONValue, shape: ListShape, path: Place | None, problems
 # --- elements -----------------------------------------------------------------------------------------------------
 
 
-@remembered("apiserver.ownership.typed.is_leaf", size=4096)
 def is_leaf(shape: Shape) -> bool:
     """Return True if values of that shape count as one field."""
     if isinstance(shape, Leaf):

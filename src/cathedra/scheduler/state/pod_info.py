@@ -23,7 +23,7 @@ from cathedra.api.core.meta_v1 import LabelSelector, LabelSelectorRequirement
 from cathedra.api.quantity import Quantity
 from cathedra.api.selectors import Selector, from_label_selector
 from cathedra.api.struct import replace
-from cathedra.remembering import IDENTITY, TEMPLATES, remembered
+from cathedra.remembering import remembered
 from cathedra.semantics.podresources import pod_held_nanos, reported_resources, reports_resources
 from cathedra.semantics.pods import long_running_containers
 
@@ -322,7 +322,6 @@ def _sums_of(pod: Pod) -> _Sums:
     return _Sums(requests, scoring, qualified)
 
 
-@remembered("sums of plain pods", key=IDENTITY, size=TEMPLATES)
 def _plain_sums(*resources: ResourceRequirements) -> _Sums:
     """Return the sums of pods that have nothing but containers with these resources: those of a template share them."""
     # Pods of a dump share no objects. Their amounts are few, and hashing them takes a fifth of the time of adding them.
