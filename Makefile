@@ -62,7 +62,7 @@ test-bare: $(VENV)/.dev        ## run tests that use optional programs, as on a 
 
 without-memos: $(VENV)/.dev    ## unit tests of the packages that have memos, and recorded answers of API and allocation, with memos switched off
 	@CATHEDRA_REMEMBER=0 $(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_remembering.py \
-		$(addprefix tests/unit/,api kinds semantics scheduler controllers) \
+		$(addprefix tests/unit/,api client kinds semantics scheduler controllers) \
 		$(addprefix tests/unit/apiserver/,admission authorization ownership) $(PYTEST)
 	@CATHEDRA_REMEMBER=0 $(BIN)/python -m tests.conformance --area api --area allocation --check-baseline
 

@@ -27,6 +27,7 @@ from cathedra.api.undecodable import (
     readable,
 )
 from cathedra.client.transport import EventType, MalformedAnswer, ResourceRef, WatchEvent, undecodable_event
+from cathedra.remembering import IS_ON
 
 S = TypeVar("S", bound=KubeStruct)
 T = TypeVar("T", bound=KubeObject)
@@ -84,7 +85,7 @@ class ReceivedObjects:
                 found = _object(kind, body)
             except FAULTS as error:
                 raise UndecodableObject(_identified(kind, body, error)) from error
-            if len(body) <= _LARGEST_KEPT:
+            if IS_ON and len(body) <= _LARGEST_KEPT:
                 if len(self._known) >= KEPT:
                     # The oldest entry: an answer and its event follow each other closely.
                     del self._known[next(iter(self._known))]

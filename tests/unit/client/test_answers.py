@@ -12,6 +12,7 @@ from cathedra.api.status import StatusError
 from cathedra.client.answers import ReceivedObjects, event_of, list_item_by_item, meta_of, refusal_of
 from cathedra.client.resources import PODS
 from cathedra.client.transport import EventType, MalformedAnswer
+from tests.requirements import with_memos
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "7"}}
 
@@ -41,6 +42,7 @@ def test_an_error_in_a_watch_is_raised_and_other_lines_are_malformed() -> None:
         event_of(PODS, b"<html>", ReceivedObjects())
 
 
+@with_memos
 def test_an_object_that_was_decoded_lately_is_the_same_object() -> None:
     received, body = ReceivedObjects(), json.dumps(POD).encode()
     assert received.read(Pod, body) is received.read(Pod, body)

@@ -25,6 +25,7 @@ from cathedra.client.http import HTTPTransport, close_session
 from cathedra.client.kubeconfig import Target
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
 from cathedra.client.transport import APICall, EventType, ListOptions, MalformedAnswer, PatchType, WriteOptions
+from tests.requirements import with_memos
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -271,6 +272,7 @@ async def test_a_refused_watch_is_a_status_error() -> None:
                 pass
 
 
+@with_memos
 async def test_an_answer_and_its_event_are_one_object() -> None:
     line = json.dumps({"type": "MODIFIED", "object": POD}, separators=(",", ":")).encode() + b"\n"
 
@@ -290,6 +292,7 @@ async def test_an_answer_and_its_event_are_one_object() -> None:
     assert shown[0] is answered
 
 
+@with_memos
 async def test_an_answer_is_known_by_its_bytes_no_longer_than_while_it_is_among_the_last() -> None:
     names = [f"p{number}" for number in range(answers.KEPT + 1)]
 
