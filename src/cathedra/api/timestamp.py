@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from math import floor
 from typing import Any, Final, Self, TypeVar
 
 from cathedra.remembering import remembered
@@ -46,7 +47,7 @@ class Time:
     """As the API writes it."""
 
     def __new__(cls, epoch_seconds: float) -> Self:
-        return _second(int(epoch_seconds // 1))  # type: ignore[return-value]  # `MicroTime` has its own
+        return _second(floor(epoch_seconds))  # type: ignore[return-value]  # `MicroTime` has its own
 
     def _set(self, micros: int, text: str = "") -> None:
         """``text``: as the API writes it, if that is known."""
