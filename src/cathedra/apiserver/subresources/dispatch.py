@@ -23,7 +23,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import failure
 from cathedra.api.struct import KubeStruct
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
-from cathedra.apiserver.admission.plugin import NO_PLUGINS, AdmissionChain
+from cathedra.apiserver.admission.plugin import AdmissionChain
 from cathedra.apiserver.request import Call, CallAnswer
 from cathedra.apiserver.routes import PODS
 from cathedra.apiserver.subresources.binding import bind
@@ -47,8 +47,9 @@ async def connect_create(server: ServerContext, call: Call, obj: Any) -> CallAns
     if isinstance(obj, TokenRequest):
         obj = with_defaults(obj)
     called = server.admission.called(call, "CREATE")
-    if called is not NO_PLUGINS:
+    if called.admitting:
         obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None), called)
+    if called.validating:
         await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None), called)
     return CallAnswer(call, 201, value=await handler(server, call, obj))
 

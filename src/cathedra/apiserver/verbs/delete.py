@@ -10,7 +10,6 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict, failure, forbidden, not_found
 from cathedra.api.struct import Time, replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
-from cathedra.apiserver.admission.plugin import NO_PLUGINS
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
@@ -47,7 +46,7 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> C
         _check_preconditions(call, options, entry.object.metadata)
         seen = await server.seen_one(call, entry) if converts else entry
         called = server.admission.called(call, "DELETE")
-        if called is not NO_PLUGINS:
+        if called.admitting or called.validating:
             request = AdmissionAttributes(call, "DELETE", None, seen.object, options)
             await server.admission.admit(request, called)
             await server.admission.validate(request, called)

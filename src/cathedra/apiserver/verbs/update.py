@@ -6,18 +6,16 @@ differ in how they make the new object from the stored one.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
+from types import CoroutineType
 from typing import Any, Final
-
-import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.field import ErrorList
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
-from cathedra.apiserver.admission.plugin import NO_PLUGINS
 from cathedra.apiserver.computation import LARGE
 from cathedra.apiserver.ownership.tracking import tracked_converting
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
@@ -34,7 +32,7 @@ from cathedra.kinds.metadata import validate_changed_metadata
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 ATTEMPTS: Final = 5
 
-Transform = Callable[[StoredObject], Awaitable[Any] | Any]
+Transform = Callable[[StoredObject], Coroutine[Any, Any, Any] | Any]
 """Returns the wanted object (hub version, with defaults) for a stored state."""
 
 
@@ -46,20 +44,19 @@ def update(server: ServerContext, call: Call, obj: KubeObject) -> Coroutine[Any,
     """
     if type(obj) is not call.definition.type:  # most kinds have one version, whose type is the hub type
         obj = call.version.to_hub(obj)
-    obj = as_addressed(call, obj)
+    sent, strategy = as_addressed(call, obj), call.strategy
     # Leases and a few other kinds are created by PUT (``AllowCreateOnUpdate`` of their strategy upstream).
-    if call.strategy.allow_create_on_update and not call.subresource and server.find(call) is None:
-        return create(server, call, obj)
+    if strategy.allow_create_on_update and not call.subresource and server.find(call) is None:
+        return create(server, call, sent)
     context = server.strategy_context(call)
-    # No function within this one: its variables would become cells, which every write would pay for.
-    return change(server, call, partial(_wanted, call, obj, context), uid=obj.metadata.uid, context=context)
 
+    def wanted(stored: StoredObject) -> Any:
+        new = strategy.default(sent, context)
+        if not call.field_manager:
+            return new
+        return tracked_converting(call, stored.object, new, context.now, stored.body(call.version))
 
-def _wanted(call: Call, obj: KubeObject, context: RequestContext, stored: StoredObject) -> Any:
-    obj = call.strategy.default(obj, context)
-    if not call.field_manager:
-        return obj
-    return tracked_converting(call, stored.object, obj, context.now, stored.body(call.version))
+    return change(server, call, wanted, uid=sent.metadata.uid, context=context)
 
 
 def as_addressed(call: Call, obj: KubeObject) -> Any:
@@ -109,11 +106,10 @@ async def change(
             wanted = transform(seen)
         else:
             wanted = await server.beside_loop(call, partial(transform, seen))
-        # The struct test is first, because the one for awaitables is an abstract base class and ten times as slow.
-        if not isinstance(wanted, msgspec.Struct) and isinstance(wanted, Awaitable):
+        if type(wanted) is CoroutineType:
             wanted = await wanted
         old, called = seen.object, server.admission.called(call, "UPDATE")
-        if called is not NO_PLUGINS:
+        if called.admitting:
             wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", wanted, old), called)
         new = strategy.prepare_update(_with_kept_metadata(call, wanted, old), old, context)
         errors = validate_changed_metadata(new.metadata, old.metadata, context.gates, rounds=rounds)
@@ -125,7 +121,7 @@ async def change(
             raise invalid(call.definition.kept_group, call.definition.kind, call.name, errors)
         if warnings := strategy.warnings(new, old, context):
             call.warnings.extend(warnings)
-        if called is not NO_PLUGINS:
+        if called.validating:
             await server.admission.validate(AdmissionAttributes(call, "UPDATE", new, old), called)
         try:
             if converts or call.dry_run or new.metadata.deletion_timestamp is not None or new == old:
