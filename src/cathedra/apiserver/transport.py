@@ -165,7 +165,9 @@ class InProcessTransport:
         return _shown(await self._operations.create(call, obj), record)
 
     async def _update(self, asked: APICall, record: RequestRecord | None) -> Any:
-        call = self._begin(asked, record, namespace=asked.namespace or asked.body.metadata.namespace)
+        if not asked.namespace:
+            asked = structs.replace(asked, namespace=asked.body.metadata.namespace)
+        call = self._begin(asked, record)
         if self._gives_way:
             await asyncio.sleep(0)
         obj = of_release(asked.body, self._release)
@@ -233,7 +235,7 @@ class InProcessTransport:
         recorder.begin(record)
         return record
 
-    def _begin(self, asked: APICall, record: RequestRecord | None, *, namespace: str = "") -> Call:
+    def _begin(self, asked: APICall, record: RequestRecord | None) -> Call:
         """Find the resource that is called and authorize the call.
 
         Raises:
@@ -250,7 +252,7 @@ class InProcessTransport:
             verb=verb,
             definition=definition,
             version=version,
-            namespace=(namespace or asked.namespace) if definition.namespaced else "",
+            namespace=asked.namespace if definition.namespaced else "",
             name=name,
             subresource=asked.subresource,
             release=self._release,

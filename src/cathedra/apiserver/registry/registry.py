@@ -191,12 +191,12 @@ class Registry:
         return table.get(key)
 
     def put(
-        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject, *, dry_run: bool = False
+        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
     ) -> asyncio.Future[StoredObject]:
         """Write an object that was made from ``previous`` (None: it is new). Return its state with its revision.
 
-        The write is completed even if the future is cancelled: it may be durable already. A dry run, and an ``obj``
-        that is the previous one, is compared with the latest state and not written.
+        The write is completed even if the future is cancelled: it may be durable already. An ``obj`` that is the
+        previous one is compared with the latest state and not written.
 
         Raises:
             WriteConflict: ``previous`` is no longer the latest state.
@@ -208,8 +208,6 @@ class Registry:
         # Nothing has changed: no revision is used, as in Kubernetes, so watchers see no event.
         if previous is not None and obj is previous.object:
             return self._compared(table, key, previous, previous)
-        if dry_run:
-            return self._compared(table, key, previous, StoredObject(key, obj, previous.revision if previous else 0))
         # Two writes of one object would be compared with the same state, and the second would overwrite the first.
         if key in table.under_way:
             raise WriteConflict(key)
@@ -219,33 +217,36 @@ class Registry:
             table.under_way[key] = []
         return writing
 
-    def remove(
-        self, table: Table, previous: StoredObject, last: Any, *, dry_run: bool = False
+    def dry_run(
+        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
     ) -> asyncio.Future[StoredObject]:
+        """Compare ``previous`` with the latest state, as `put`, `remove` and `end` do, and write nothing. Return the
+        state that ``obj`` would be.
+
+        Raises:
+            WriteConflict: ``previous`` is no longer the latest state.
+        """
+        if table.get(key) is not previous:
+            raise WriteConflict(key)
+        return self._compared(table, key, previous, StoredObject(key, obj, previous.revision if previous else 0))
+
+    def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Remove an object whose last state is ``last``. Return that, with the revision of the removal. As `put`, also
         in what it raises."""
         key = previous.key
-        if table.get(key) is not previous:
-            raise WriteConflict(key)
-        if dry_run:
-            return self._compared(table, key, previous, StoredObject(key, last, previous.revision))
-        if key in table.under_way:
+        if key in table.under_way or table.get(key) is not previous:
             raise WriteConflict(key)
         removing = self._log.remove(table, previous, last)
         if not removing.done():
             table.under_way[key] = []
         return removing
 
-    def end(
-        self, table: Table, previous: StoredObject, last: Any, *, dry_run: bool = False
-    ) -> asyncio.Future[StoredObject]:
+    def end(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Write the last state of an object and remove it. Watchers see both, each at a revision of its own.
 
         A store that this process writes alone keeps both or neither. On a shared store these are two writes, as in
         Kubernetes: etcd accepts no key twice in a transaction. As `remove`, also in what it raises.
         """
-        if dry_run:
-            return self.remove(table, previous, last, dry_run=True)
         # Compared by identity: each write makes a new entry, so another object means another revision.
         if previous.key in table.under_way or table.get(previous.key) is not previous:
             raise WriteConflict(previous.key)

@@ -145,8 +145,10 @@ async def _create_named(
     present = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
     if present is not None:
         raise WriteConflict(key)
-    if definition.conversion is None or call.dry_run:
-        return await server.registry.put(table, key, None, obj, dry_run=call.dry_run)
+    if call.dry_run:
+        return await server.registry.dry_run(table, key, None, obj)
+    if definition.conversion is None:
+        return await server.registry.put(table, key, None, obj)
     return await server.seen_one(call, await server.registry.put(table, key, None, await server.stored(call, obj)))
 
 

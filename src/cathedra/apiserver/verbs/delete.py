@@ -106,11 +106,13 @@ async def _delete_entry(
     new = _marked(call, old, options, now)
     if new is None:
         last = _ended(old, now) if call.definition.deletion.announced else old
+        if call.dry_run:
+            return CallAnswer(call, entry=await server.registry.dry_run(table, entry.key, entry, last), gone=True)
         # Watchers see each pod end before it goes, even if it is given no time.
         ending = server.registry.remove if last is old else server.registry.end
-        return CallAnswer(call, entry=await ending(table, entry, last, dry_run=call.dry_run), gone=True)
-    wanted = old if new == old else new
-    return CallAnswer(call, entry=await server.registry.put(table, entry.key, entry, wanted, dry_run=call.dry_run))
+        return CallAnswer(call, entry=await ending(table, entry, last), gone=True)
+    writing = server.registry.dry_run if call.dry_run else server.registry.put
+    return CallAnswer(call, entry=await writing(table, entry.key, entry, old if new == old else new))
 
 
 def _ended(old: KubeObject, now: float) -> Any:

@@ -166,15 +166,17 @@ async def _settled(
     # The update has removed the last finalizer: the object goes now.
     if new.metadata.deletion_timestamp is not None and vanishes(call, new):
         # Removed without writing the state without finalizer first, as in Kubernetes: watchers see one event.
-        await server.registry.remove(table, entry, entry.object, dry_run=call.dry_run)
+        if call.dry_run:
+            return await server.registry.dry_run(table, entry.key, entry, new)
+        await server.registry.remove(table, entry, entry.object)
         return StoredObject(entry.key, new, entry.revision)
     if unchanged:
         # The store still compares: the state must be the latest, or the answer would confirm an old one.
         await server.registry.put(table, entry.key, entry, entry.object)
         return seen
-    stored = await server.registry.put(table, entry.key, entry, written, dry_run=call.dry_run)
     if call.dry_run:
-        return StoredObject(entry.key, new, entry.revision)
+        return await server.registry.dry_run(table, entry.key, entry, new)
+    stored = await server.registry.put(table, entry.key, entry, written)
     return stored if conversion is None else await server.seen_one(call, stored)
 
 
