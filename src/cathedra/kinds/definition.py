@@ -135,8 +135,8 @@ class Strategy(Generic[T]):
         return obj
 
     def default_change(self, obj: T, old: T, context: RequestContext) -> T:
-        """Set the defaults of an object that a patch or an apply has made from ``old``. Unchanged parts are the same
-        objects in both, and already have their defaults."""
+        """Set the defaults of an object that is to replace ``old``. Parts that are the same objects in both have their
+        defaults already."""
         return self.default(obj, context)
 
     def prepare_create(self, obj: T, context: RequestContext) -> T:

@@ -51,7 +51,7 @@ def update(server: ServerContext, call: Call, obj: KubeObject) -> Coroutine[Any,
     context = server.strategy_context(call)
 
     def wanted(stored: StoredObject) -> Any:
-        new = strategy.default(sent, context)
+        new = strategy.default_change(sent, stored.object, context)
         if not call.field_manager:
             return new
         return tracked_converting(call, stored.object, new, context.now, stored.body(call.version))

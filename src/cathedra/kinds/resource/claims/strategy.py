@@ -83,14 +83,27 @@ def _new_claim_errors(
     return tuple(with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, claim, None, context))
 
 
-class ClaimStrategy(Strategy[resource.ResourceClaim]):
+class _DefaultedClaim(Strategy[resource.ResourceClaim]):
+    """The defaults of claims, which both of their resources set."""
+
+    def default(self, obj: resource.ResourceClaim, context: RequestContext) -> resource.ResourceClaim:
+        """Set the default counts, and the default operators of tolerations."""
+        return default_claim(obj)
+
+    def default_change(
+        self, obj: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
+    ) -> resource.ResourceClaim:
+        """Return a claim with the stored spec and no other allocation as it is."""
+        allocation = obj.status.allocation
+        if obj.spec is old.spec and (allocation is None or allocation is old.status.allocation):
+            return obj
+        return default_claim(obj)
+
+
+class ClaimStrategy(_DefaultedClaim):
     """The claim itself: its spec never changes, its status comes through its sub-resource."""
 
     metadata_checks = 2
-
-    def default(self, obj: resource.ResourceClaim, context: RequestContext) -> resource.ResourceClaim:
-        """Set the default counts."""
-        return default_claim(obj)
 
     def prepare_create(self, obj: resource.ResourceClaim, context: RequestContext) -> resource.ResourceClaim:
         """Empty the status, drop what closed gates forbid."""
@@ -116,10 +129,10 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> resource.ResourceClaim:
         """Keep the status, drop what closed gates forbid and the stored claim does not use."""
-        spec = enabled_claim_spec(new.spec, old.spec, context.gates)
-        if spec is new.spec and new.status is old.status:
+        # The stored spec has only fields that it uses.
+        if new.spec is old.spec and new.status is old.status:
             return new
-        return replace(new, spec=spec, status=old.status)
+        return replace(new, spec=enabled_claim_spec(new.spec, old.spec, context.gates), status=old.status)
 
     def validate_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
@@ -277,14 +290,10 @@ def _is_sound(new: resource.ResourceClaim, old: resource.ResourceClaim, context:
     return not with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
 
 
-class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
+class ClaimStatusStrategy(_DefaultedClaim):
     """The claim's status: allocation, reservations, what drivers report of devices."""
 
     reset_fields = ("spec", "metadata")
-
-    def default(self, obj: resource.ResourceClaim, context: RequestContext) -> resource.ResourceClaim:
-        """Set the default operators of tolerations."""
-        return default_claim(obj)
 
     def prepare_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext

@@ -56,6 +56,16 @@ def test_the_status_keeps_spec_and_metadata() -> None:
     assert made.status == new.status
 
 
+@pytest.mark.parametrize("rules", [STRATEGY, STATUS])
+def test_only_parts_of_a_change_that_are_not_stored_get_defaults(rules: Any) -> None:
+    old, _ = created(STRATEGY, claim(), context())
+    assert rules.default_change(old, old, context()) is old
+    tolerating = {**RESULT, "tolerations": [{"key": "k"}]}
+    status = from_dict(resource.ResourceClaimStatus, {"allocation": {"devices": {"results": [tolerating]}}})
+    for sent in (replace(old, status=status), replace(claim(), status=status), claim()):
+        assert rules.default_change(sent, old, context()) == rules.default(sent, context()) != sent
+
+
 def test_closed_gates_take_fields_out_of_all_three() -> None:
     closed = context("1.36", DRAConsumableCapacity=False)
     asked = claim(exactly(capacity={"requests": {"m": "1"}}))
