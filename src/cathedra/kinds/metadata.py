@@ -30,6 +30,7 @@ METADATA: Final = FieldPath("metadata")
 _LABELS: Final = METADATA.child("labels")
 _ANNOTATIONS: Final = METADATA.child("annotations")
 _OWNERS: Final = METADATA.child("ownerReferences")
+_FINALIZERS: Final = METADATA.child("finalizers")
 _IMMUTABLE: Final = "field is immutable"
 _FEW_LABELS: Final = 8
 """Number of labels up to which it is remembered that they have no errors."""
@@ -77,8 +78,8 @@ def validate_new_metadata(definition: NamedKind, metadata: ObjectMeta, gates: Fe
         errors.invalid(METADATA.child("generation"), metadata.generation, "must be greater than or equal to 0")
     errors.extend(_shared_errors(metadata, gates))
     if metadata.finalizers:
-        _finalizer_errors(errors, metadata.finalizers)
-        _standard_finalizer_errors(errors, metadata.finalizers)
+        errors += _finalizer_errors(metadata.finalizers)
+        errors += _standard_finalizer_errors(metadata.finalizers)
     return errors
 
 
@@ -98,27 +99,22 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, gates: FeatureGa
     cannot change metadata, only the comparisons are made. Only kinds know Kubernetes' own finalizers.
     """
     # Kubernetes runs the same rules two to four times. We run each once and repeat its errors.
-    compared, shared = ErrorList(), _shared_errors(new, gates)
-    _compare(compared, new, old)
-    finalizers = new.finalizers if rounds else ()
-    # Fast path: most changes have no errors and no finalizers.
-    if not (compared or shared or finalizers):
+    compared, shared = _compared(new, old), _shared_errors(new, gates)
+    own: Sequence[FieldError] = ()
+    standard: Sequence[FieldError] = ()
+    if rounds and new.finalizers:
+        own, standard = _finalizer_errors(new.finalizers), _standard_finalizer_errors(new.finalizers)
+    if not (compared or shared or own or standard):  # as most changes
         return compared
-    own, standard = ErrorList(), ErrorList()
-    if finalizers:
-        _finalizer_errors(own, finalizers)
-        _standard_finalizer_errors(standard, finalizers)
-    if shared:
-        compared.extend(shared)
-    if not (compared or own or standard):
-        return compared
+    compared.extend(shared)
     # Clients see the repeated errors in the Status' message, and recorded answers hold them.
     first = (shared, own) if rounds else ()
     second = (shared, own, standard) if rounds > 1 else ()
     return ErrorList(chain(*first, compared, *second, compared, standard))
 
 
-def _compare(errors: ErrorList, new: ObjectMeta, old: ObjectMeta) -> None:
+def _compared(new: ObjectMeta, old: ObjectMeta) -> ErrorList:
+    errors = ErrorList()
     if old.deletion_timestamp is not None:
         # Deletion has begun: another finalizer would postpone it for ever. Those that are there may only be removed.
         known = frozenset(old.finalizers)
@@ -126,7 +122,7 @@ def _compare(errors: ErrorList, new: ObjectMeta, old: ObjectMeta) -> None:
         if added:
             shown = ", ".join(f'"{finalizer}"' for finalizer in sorted(added))
             errors.forbidden(
-                METADATA.child("finalizers"),
+                _FINALIZERS,
                 "no new finalizers can be added if the object is being deleted, "
                 f"found new finalizers []string{{{shown}}}",
             )
@@ -143,6 +139,7 @@ def _compare(errors: ErrorList, new: ObjectMeta, old: ObjectMeta) -> None:
     if new.deletion_grace_period_seconds != old.deletion_grace_period_seconds:
         value = new.deletion_grace_period_seconds
         errors.invalid(METADATA.child("deletionGracePeriodSeconds"), value, _IMMUTABLE)
+    return errors
 
 
 def _shared_errors(metadata: ObjectMeta, gates: FeatureGates) -> Sequence[FieldError]:
@@ -215,18 +212,21 @@ def _owner_field_errors(
         errors.invalid(where, _shown(owner), "/v1, Kind=Event is disallowed from being an owner")
 
 
-def _finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
-    path = METADATA.child("finalizers")
+def _finalizer_errors(finalizers: tuple[str, ...]) -> ErrorList:
+    errors = ErrorList()
     for finalizer in finalizers:
         for problem in qualified_name(finalizer):
-            errors.invalid(path, finalizer, problem)
+            errors.invalid(_FINALIZERS, finalizer, problem)
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
-        errors.invalid(path, list(finalizers), "finalizer orphan and foregroundDeletion cannot be both set")
+        errors.invalid(_FINALIZERS, list(finalizers), "finalizer orphan and foregroundDeletion cannot be both set")
+    return errors
 
 
-def _standard_finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
+def _standard_finalizer_errors(finalizers: tuple[str, ...]) -> ErrorList:
+    errors = ErrorList()
     for position, finalizer in enumerate(finalizers):
-        check_finalizer(errors, METADATA.child("finalizers").index(position), finalizer)
+        check_finalizer(errors, _FINALIZERS.index(position), finalizer)
+    return errors
 
 
 def check_finalizer(errors: ErrorList, path: FieldPath, finalizer: str) -> None:

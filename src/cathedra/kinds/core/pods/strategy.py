@@ -88,7 +88,7 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
 
     def warnings(self, new: core_v1.Pod, old: core_v1.Pod | None, context: RequestContext) -> Sequence[str]:
         """Return the warnings of a new pod. Updates, which programs make, have none."""
-        return tuple(pod_warnings(new)) if old is None else ()
+        return pod_warnings(new) if old is None else ()
 
 
 @cache
@@ -232,11 +232,11 @@ def qos_class(spec: core_v1.PodSpec) -> str:
     """Return Guaranteed, Burstable or BestEffort, from cpu and memory of all containers."""
     if spec.resources is not None:
         # Resources of the pod as a whole outrank those of its containers: its cgroup is made from them.
-        return _class_of(spec.resources)
-    return _class_of(*[container.resources for container in (*spec.containers, *spec.init_containers)])
+        return _class_of([spec.resources])
+    return _class_of([container.resources for container in spec.containers + spec.init_containers])
 
 
-def _class_of(*sources: core_v1.ResourceRequirements) -> str:
+def _class_of(sources: Sequence[core_v1.ResourceRequirements]) -> str:
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
     guaranteed = True

@@ -57,13 +57,18 @@ _RECOMMENDED: Final = "which can result in surprising behavior; a DNS label is r
 Container = core_v1.Container | core_v1.EphemeralContainer
 
 
-def pod_warnings(pod: core_v1.Pod) -> Iterator[str]:
+def pod_warnings(pod: core_v1.Pod) -> Sequence[str]:
     """Return the warnings of a new pod."""
+    if not pod.metadata.annotations:
+        warnings = _spec_warnings(pod.spec)
+    else:
+        # Without those of AppArmor, which come before validation.
+        annotations = {key: value for key, value in pod.metadata.annotations.items() if not key.startswith(_APPARMOR)}
+        warnings = tuple(_warnings(FieldPath(""), annotations, pod.spec))
     if problems := dns_label(pod.metadata.name):
-        yield f"metadata.name: this is used in the Pod's hostname, {_RECOMMENDED}: [{' '.join(problems)}]"
-    # Without those of AppArmor, which come before validation.
-    annotations = {key: value for key, value in pod.metadata.annotations.items() if not key.startswith(_APPARMOR)}
-    yield from _warnings(FieldPath(""), annotations, pod.spec) if annotations else _spec_warnings(pod.spec)
+        noted = f"metadata.name: this is used in the Pod's hostname, {_RECOMMENDED}: [{' '.join(problems)}]"
+        return (noted, *warnings)
+    return warnings
 
 
 def app_armor_warnings(pod: core_v1.Pod) -> Iterator[str]:

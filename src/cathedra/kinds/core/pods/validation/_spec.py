@@ -60,6 +60,8 @@ def validate_pod(pod: core_v1.Pod) -> ErrorList:
 
 def validate_any_pod(pod: core_v1.Pod) -> ErrorList:
     """Return the errors of a pod, new or changed."""
+    if not pod.metadata.annotations:  # without them it is no mirror pod either
+        return ErrorList(_spec_errors(pod.spec))
     errors = ErrorList()
     if is_mirror(pod):
         validate_mirror(errors, pod)
@@ -96,8 +98,6 @@ _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 def _annotations(errors: ErrorList, path: FieldPath, annotations: Mapping[str, str], spec: core_v1.PodSpec) -> None:
     """Check the annotations that have a meaning for a pod."""
-    if not annotations:
-        return
     cost = annotations.get(_COST)
     if cost is not None and not _is_cost(cost):
         errors.invalid(path.key(_COST), cost, "must be a 32bit integer")

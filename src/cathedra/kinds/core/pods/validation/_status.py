@@ -19,6 +19,7 @@ _HEALTH: Final = ("Healthy", "Unhealthy", "Unknown")
 _MAX_MESSAGE: Final = 1024
 _FAMILIES: Final = 2
 _CLAIM: Final = "claim:"
+_CLAIM_STATUSES: Final = _STATUS.child("resourceClaimStatuses")
 
 
 def validate_pod_status_update(new: core_v1.Pod, old: core_v1.Pod, gates: FeatureGates) -> ErrorList:
@@ -104,19 +105,19 @@ def _transitions(
 
 
 def _claims(errors: ErrorList, pod: core_v1.Pod, gates: FeatureGates) -> None:
-    path = _STATUS.child("resourceClaimStatuses")
     known = {claim.name for claim in pod.spec.resource_claims}
     seen: set[str] = set()
     for position, status in enumerate(pod.status.resource_claim_statuses):
-        where = path.index(position)
         if status.name not in known:
-            errors.invalid(where.child("name"), status.name, "must match the name of an entry in `spec.resourceClaims`")
+            where = _CLAIM_STATUSES.index(position).child("name")
+            errors.invalid(where, status.name, "must match the name of an entry in `spec.resourceClaims`")
         if status.resource_claim_name is not None and formats.dns_subdomain(status.resource_claim_name):
             # Up to 1.35 the wrong field was named.
             field = "resourceClaimName" if gates.has(behaviours.CLAIM_NAME_ERRORS_AT_FIELD) else "name"
-            check(errors, where.child(field), status.resource_claim_name, formats.dns_subdomain)
+            where = _CLAIM_STATUSES.index(position).child(field)
+            check(errors, where, status.resource_claim_name, formats.dns_subdomain)
         if status.name in seen:
-            errors.duplicate(where.child("name"), status.name)
+            errors.duplicate(_CLAIM_STATUSES.index(position).child("name"), status.name)
         seen.add(status.name)
 
 
