@@ -138,6 +138,13 @@ class Memory:
                 pass
             return computed((id(one), id(two)), one, two)
 
+        def found_by_three(one: Any, two: Any, three: Any) -> R:
+            try:
+                return known[id(one), id(two), id(three)][0]
+            except KeyError:
+                pass
+            return computed((id(one), id(two), id(three)), one, two, three)
+
         def found_by_four(one: Any, two: Any, three: Any, four: Any) -> R:
             try:
                 return known[id(one), id(two), id(three), id(four)][0]
@@ -145,7 +152,12 @@ class Memory:
                 pass
             return computed((id(one), id(two), id(three), id(four)), one, two, three, four)
 
-        by_number: dict[int | None, Callable[..., R]] = {1: found_by_one, 2: found_by_two, 4: found_by_four}
+        by_number: dict[int | None, Callable[..., R]] = {
+            1: found_by_one,
+            2: found_by_two,
+            3: found_by_three,
+            4: found_by_four,
+        }
         return wraps(function)(by_number.get(_number_of_arguments(function), found))
 
     def _by_key(

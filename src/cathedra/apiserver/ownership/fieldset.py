@@ -430,20 +430,19 @@ class FilledTemplate(FieldSet):
         return encoded
 
 
-_set: Final = object.__setattr__
-
-
 class _FilledJSON(RawJSON):
     """The JSON of a filled template, with its set: each object has its own, so a cache would hardly find it."""
 
     __slots__ = ("fields",)
 
     fields: FieldSet
+    # Most writes make one. Not to refuse a change takes a third of the instructions.
+    __setattr__ = object.__setattr__  # type: ignore[assignment]  # mypy knows its arguments by position alone
 
     def __init__(self, fields: FieldSet, data: bytes) -> None:
-        _set(self, "data", data)
-        _set(self, "written", msgspec.Raw(data))
-        _set(self, "fields", fields)
+        self.data = data
+        self.written = msgspec.Raw(data)
+        self.fields = fields
 
     def compact(self) -> bytes:
         return self.data

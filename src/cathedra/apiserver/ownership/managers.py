@@ -73,9 +73,9 @@ class ManagedWrite(msgspec.Struct, frozen=True, gc=False):
 
     def visible(self, changes: Changes) -> Changes:
         """Return changes without the ignored fields."""
-        touched, removed = changes
         if not self.ignored.children:
             return changes
+        touched, removed = changes
         return touched.without_subtrees(self.ignored), removed.without_subtrees(self.ignored)
 
 
@@ -236,27 +236,23 @@ def _after_update_across_versions(held: Sequence[Held], write: ManagedWrite, cha
     """`after_update` if some managers wrote in other versions, whose sets name the fields of those versions."""
     after: list[ManagedFieldsEntry] = []
     same: list[Held] = []
-    seen = _by_version(write, write.visible(changes))
+    known: dict[str, Changes | None] = {}
     for entry, fields in held:
         if entry.api_version == write.manager.api_version:
             same.append((entry, fields))
-        elif (there := seen(entry.api_version)) is not None and (rest := _remaining(entry, fields, there)):
+            continue
+        there = _visible_in(entry.api_version, write, known)
+        if there is not None and (rest := _remaining(entry, fields, there)):
             after.append(rest)
     return _in_order(_capped(after + (_after_update_in_version(same, write, changes) or [])))
 
 
-def _by_version(write: ManagedWrite, visible: Changes) -> Callable[[str], Changes | None]:
-    """Return what finds the visible changes in an API version, each computed once; ``visible`` are those of the write's
-    own version."""
-    known: dict[str, Changes | None] = {write.manager.api_version: visible}
-
-    def found(api_version: str) -> Changes | None:
-        if api_version not in known:
-            seen = write.changes_in(api_version)
-            known[api_version] = None if seen is None else write.visible(seen)
-        return known[api_version]
-
-    return found
+def _visible_in(api_version: str, write: ManagedWrite, known: dict[str, Changes | None]) -> Changes | None:
+    """Return the visible changes in another API version. ``known`` has those of the versions that came before."""
+    if api_version not in known:
+        seen = write.changes_in(api_version)
+        known[api_version] = None if seen is None else write.visible(seen)
+    return known[api_version]
 
 
 def _remaining(entry: ManagedFieldsEntry, fields: FieldSet, changes: Changes) -> ManagedFieldsEntry | None:
@@ -280,14 +276,23 @@ def _after_update_in_version(
         if entry.api_version != manager.api_version:
             return None
         sets.append(fields)
-        if entry.manager == manager.name and _manager_of_entry(entry) == manager:
+        if (
+            entry.manager == manager.name
+            and entry.operation == manager.operation
+            and entry.subresource == manager.subresource
+        ):
             own = position
     after: list[ManagedFieldsEntry] = []
     for position, moved, source in _moved(sets, own, write.ignored):
         if moved is None:
             after.append(held[position][0])
             continue
-        owned = moved if source is None else FilledTemplate(moved, sets[source].element)
+        if source is None:
+            owned = moved
+        elif sets[source].number == moved.number:
+            owned = sets[source]
+        else:
+            owned = FilledTemplate(moved, sets[source].element)
         if position == WRITER:
             after.append(_new_entry(manager, owned, Time(write.now)))
         else:
@@ -404,7 +409,7 @@ def after_apply(held: Sequence[Held], write: ManagedWrite, fields: FieldSet, cha
     """
     manager = write.manager
     visible = touched, removed = write.visible(changes)
-    seen = _by_version(write, visible)
+    known: dict[str, Changes | None] = {}
     conflicts: dict[Manager, FieldSet] = {}
     after: list[ManagedFieldsEntry] = []
     last: ManagedFieldsEntry | None = None
@@ -412,7 +417,8 @@ def after_apply(held: Sequence[Held], write: ManagedWrite, fields: FieldSet, cha
         if entry.operation == APPLY and is_applier(entry, manager):
             last = last or entry
             continue
-        there = visible if entry.api_version == manager.api_version else seen(entry.api_version)
+        is_same_version = entry.api_version == manager.api_version
+        there = visible if is_same_version else _visible_in(entry.api_version, write, known)
         if there is None:
             continue
         rest = _remaining(entry, owned, there)

@@ -72,6 +72,11 @@ class Field:
         """The type of the field's values, if they are structs that are compared field by field."""
 
     @cached_property
+    def parts(self) -> tuple[Field, ...]:
+        """The fields of the field's values, if they are structs."""
+        return fields_of(self.shape) if type(self.shape) is StructShape else ()
+
+    @cached_property
     def added(self) -> Added:
         """The function that returns the fields at and below a value that was not there before, or is no longer."""
         return added_below(self.shape)
@@ -170,7 +175,7 @@ class PresentByMask(dict[tuple[bool, ...], PresentFields]):
 
     def added(self, value: Any) -> FieldSet:
         """Return a struct and its fields."""
-        return self.fields(astuple(value)) if isinstance(value, KubeStruct) else ONE_FIELD  # an explicit null
+        return ONE_FIELD if value is None else self.fields(astuple(value))
 
     def __missing__(self, mask: tuple[bool, ...]) -> PresentFields:
         fields = [(index, *place) for index, place in enumerate(self._places) if place is not None and mask[index]]
@@ -229,7 +234,7 @@ def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Chan
     touched: FieldSets = {}
     removed: FieldSets = {}
     _note_changes((), fields_of(shape), astuple(old), astuple(new), touched, removed)
-    return FieldSet.at_paths(touched), FieldSet.at_paths(removed)
+    return FieldSet.at_paths(touched) if touched else NOTHING, FieldSet.at_paths(removed) if removed else NOTHING
 
 
 def _note_changes(
@@ -245,9 +250,9 @@ def _note_changes(
     for field, before, after in zip(fields, befores, afters):  # noqa: B905  # a keyword costs as much as a field
         if before is after:
             continue
-        at = *path, field.element
+        at = path + (field.element,)  # noqa: RUF005  # to unpack the path would make a list first
         if field.of_parts is type(before) is type(after):
-            _note_changes(at, fields_of(field.shape), astuple(before), astuple(after), touched, removed)  # type: ignore[arg-type]  # `of_parts`
+            _note_changes(at, field.parts, astuple(before), astuple(after), touched, removed)  # type: ignore[arg-type]  # `of_parts`
         elif field.is_flat and not before and not after:
             continue
         elif after is field.default or (not after and field.omits(after)):
@@ -332,7 +337,7 @@ def added_below(shape: Shape) -> Added:
         return _present_in(shape).added
     if type(shape) is ListShape:
         if shape.keys == _UID_KEYS and type(shape.element) is StructShape:
-            return partial(_added_by_uid, shape, attrgetter("uid"), added_below(shape.element))
+            return partial(_added_by_uid, shape, added_below(shape.element))
         return partial(_added_texts if shape.element is STRING else _added_items, shape)
     if type(shape) is MapShape and is_leaf(shape.value):
         return partial(_keys, member=True)
@@ -347,11 +352,9 @@ def _added_items(shape: ListShape, items: tuple[Any, ...] | None) -> FieldSet:
     return FieldSet(True, below) if shape.keys == _UID_KEYS else FieldSet.of(below, member=True)
 
 
-def _added_by_uid(
-    shape: ListShape, uid_of: Callable[[Any], str], added: Added, items: tuple[Any, ...] | None
-) -> FieldSet:
-    if items and len(items) == 1 and (uid := uid_of(items[0])):
-        return FieldSet.of_one(element_of_text("uid", uid), added(items[0]))
+def _added_by_uid(shape: ListShape, added: Added, items: tuple[Any, ...] | None) -> FieldSet:
+    if items and len(items) == 1 and items[0].uid:
+        return FieldSet.of_one(element_of_text("uid", items[0].uid), added(items[0]))
     return _added_items(shape, items)
 
 
