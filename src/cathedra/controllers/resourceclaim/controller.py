@@ -7,7 +7,7 @@ What is enqueued when, and what syncing a pod means, is here; claims are made by
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -164,17 +164,23 @@ class ResourceClaimController:
         elif self._release.may_have_work(claim):
             self._enqueue_claim(claim)
         # A claim that hundreds of pods share changes with each reservation; only these changes make work for pods.
-        allocated = old.status.allocation is None and claim.status.allocation is not None
         released = reserved is not before and len(reserved) < len(before)
-        if allocated or released or old.metadata.owner_references != claim.metadata.owner_references:
+        if released or old.metadata.owner_references != claim.metadata.owner_references:
             self._reconsider_users(claim)
+        elif old.status.allocation is None and claim.status.allocation is not None:
+            # The scheduler reserves a claim for each pod that it places. Only pods that it did not place need work.
+            for pod in self._users(claim):
+                if pod.spec.node_name:
+                    self._pod_changed(pod)
 
     def _claim_deleted(self, claim: ResourceClaim) -> None:
         self._reconsider_users(claim)
 
+    def _users(self, claim: ResourceClaim) -> Sequence[Pod]:
+        return self._pods.store.by_index(podclaims.BY_CLAIM, f"{claim.metadata.namespace}/{claim.metadata.name}")
+
     def _reconsider_users(self, claim: ResourceClaim) -> None:
-        value = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        for pod in self._pods.store.by_index(podclaims.BY_CLAIM, value):
+        for pod in self._users(claim):
             self._pod_changed(pod)
         # Groups have no index by claim: they are few, and claims of groups change rarely.
         if self._groups is not None:
