@@ -8,7 +8,7 @@ one of them changes. An event costs the change of the index or tally, not its si
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, KeysView, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from cathedra.api.core.meta_v1 import KubeObject
@@ -219,9 +219,9 @@ class Store(Generic[T]):
         # A snapshot, since a reconciler may await between two objects while events change the index.
         return tuple(map(self._objects.__getitem__, found))
 
-    def index_values(self, index: str) -> Sequence[str]:
-        """Return every value that has objects in ``index``."""
-        return tuple(self._indexes[index].entries)
+    def index_values(self, index: str) -> KeysView[str]:
+        """Return a view of the values that have objects in ``index``, which shows later changes."""
+        return self._indexes[index].entries.keys()
 
     def add_index(self, name: str, indexer: Indexer[T], same: Same[T] | None = None) -> None:
         """Index objects (also existing ones) by the values that ``indexer`` returns. If ``same`` returns True for the
