@@ -75,7 +75,7 @@ class ClaimProtectionController:
         self._queue: WorkQueue[tuple[str, str]] = context.queue()
         self._claims = context.informers.of(PERSISTENTVOLUMECLAIMS)
         self._pods = context.informers.of(PODS)
-        self._pods.store.add_index(_BY_CLAIM, _claims_of)
+        self._pods.store.add_index(_BY_CLAIM, _claims_of, _same_volumes)
         self._claims.add_handler(on_add=self._enqueue, on_update=lambda _, claim: self._enqueue(claim))
         self._pods.add_handler(on_update=lambda _, pod: self._freed(pod), on_delete=self._freed)
 
@@ -117,6 +117,11 @@ class ClaimProtectionController:
 def _is_ending(claim: PersistentVolumeClaim) -> bool:
     """Return True if a protected claim is being deleted."""
     return claim.metadata.deletion_timestamp is not None and CLAIM_FINALIZER in claim.metadata.finalizers
+
+
+def _same_volumes(old: Pod, new: Pod) -> bool:
+    """Return True if both states of a pod are identical in what `_claims_of` reads."""
+    return old.spec.volumes is new.spec.volumes
 
 
 def _claims_of(pod: Pod) -> Iterator[str]:
