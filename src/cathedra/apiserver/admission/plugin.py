@@ -98,9 +98,11 @@ class AdmissionChain:
 
     def called(self, call: Call, operation: str) -> Called:
         """Return the plugins that a write passes."""
+        if not self.plugins:
+            return NO_PLUGINS
         handlers = _handlers(self._rules, call.definition, call.subresource, operation)
-        plugins, selective = self.plugins, handlers.selective
-        for position in selective:
+        plugins = self.plugins
+        for position in handlers.selective:
             if plugins[position].handles_user(call.user):
                 return self._called_for(handlers, call.user)
         if handlers.are_certain:

@@ -102,7 +102,7 @@ class DeviceHolders:
         if latter is former or latter is None:
             return ()
         held = _holding(latter)
-        if not held or _holding(former) == held:
+        if not held or (former is not None and _holding(former) == held):
             return ()
         self._forget_all_failed()
         by_pool: dict[_Pool, list[DeviceRequestAllocationResult]] = {}
@@ -199,7 +199,7 @@ class DeviceHolders:
 
     def _forget_all_failed(self) -> None:
         """Forget the allocations that failed, and whose claims were not written again."""
-        for key in self._under_way.keys() - self._claims.under_way.keys():
+        for key in [key for key in self._under_way if key not in self._claims.under_way]:
             self._forget_failed(key)
 
     def _forget_failed(self, key: str) -> None:

@@ -9,6 +9,7 @@ each gets a volume with a name of its own. So that comes last.
 from __future__ import annotations
 
 import random as random_module
+from collections.abc import Sequence
 from typing import Any, Final
 
 from cathedra.api.core.core_v1 import (
@@ -359,7 +360,7 @@ def with_credentials(spec: PodSpec, account: ServiceAccount, random: random_modu
     """
     if not _wants(spec, account):
         return spec
-    existing = _existing(spec.volumes) if spec.volumes else ""
+    existing = _existing(spec.volumes)
     name = existing or generate_name(_PREFIX, random)
     mount = VolumeMount(name=name, read_only=True, mount_path=MOUNT_PATH)
     return replace(
@@ -372,9 +373,10 @@ def with_credentials(spec: PodSpec, account: ServiceAccount, random: random_modu
 
 def mentions_credentials(spec: PodSpec) -> bool:
     """Return True if a spec that was sent has a name in it that the volume with credentials may get."""
-    names = [one.name for one in spec.volumes]
-    names += [mount.name for one in (*spec.containers, *spec.init_containers) for mount in one.volume_mounts]
-    return any(name.startswith(_PREFIX) for name in names)
+    named: list[Volume | VolumeMount] = [*spec.volumes]
+    for one in (*spec.containers, *spec.init_containers):
+        named += one.volume_mounts
+    return bool(_existing(named))
 
 
 def _wants(spec: PodSpec, account: ServiceAccount) -> bool:
@@ -384,9 +386,12 @@ def _wants(spec: PodSpec, account: ServiceAccount) -> bool:
     return wanted is not False and not all(map(_has_mount, (*spec.containers, *spec.init_containers)))
 
 
-def _existing(volumes: tuple[Volume, ...]) -> str:
+def _existing(named: Sequence[Volume | VolumeMount]) -> str:
     """Return the name of the pod's own volume with credentials, found by its prefix; "" if there is none."""
-    return next((one.name for one in volumes if one.name.startswith(_PREFIX)), "")
+    for one in named:
+        if one.name.startswith(_PREFIX):
+            return one.name
+    return ""
 
 
 def _mounted(containers: tuple[Container, ...], mount: VolumeMount) -> tuple[Container, ...]:
