@@ -64,8 +64,8 @@ class WorkQueue(Generic[K]):
         """Retried keys, with the number of retries since their last reset."""
         self._bucket = TokenBucket(clock, rate=rate, burst=burst)
         self._queue: deque[K] = deque()
-        self._dirty: set[K] = set()
-        self._processing: set[K] = set()
+        self._due: dict[K, bool] = {}
+        """Keys that are queued or in work. False: in work, and not added since that began."""
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._shut_down = False
@@ -76,14 +76,15 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Queue ``key`` for the next free worker."""
-        # Dirty keys wait already. This is what merges many events about one object into one reconciliation.
-        if self._shut_down or key in self._dirty:
+        due = self._due.get(key)
+        # Keys that are due wait already. This is what merges many events about one object into one reconciliation.
+        if due or self._shut_down:
             return
-        self._dirty.add(key)
+        self._due[key] = True
         if self._observer is not None:
             self._observer.added(key)
-        # `done` queues it: two workers must never reconcile one key at the same time.
-        if key in self._processing:
+        # It is in work, and `done` queues it: two workers must never reconcile one key at the same time.
+        if due is False:
             return
         self._queue.append(key)
         if self._getters:
@@ -105,7 +106,7 @@ class WorkQueue(Generic[K]):
                 return
             waiting.cancel()
         # One timer per key. Several would add the key again after it was processed by the first.
-        self._timers[key] = loop.call_at(due, self._due, key)
+        self._timers[key] = loop.call_at(due, self._add_delayed, key)
 
     def add_rate_limited(self, key: K) -> None:
         """Queue ``key`` again after a failure, when its back-off and the common rate allow it."""
@@ -155,20 +156,20 @@ class WorkQueue(Generic[K]):
                     self._getters.remove(getter)
                 raise
         key = self._queue.popleft()
-        # Before the work: a change during the work makes the key dirty again, and it is processed once more.
-        self._dirty.discard(key)
-        self._processing.add(key)
+        # Before the work: a change during the work makes the key due again, and it is processed once more.
+        self._due[key] = False
         if self._observer is not None:
             self._observer.taken(key)
         return key
 
     def done(self, key: K) -> None:
         """Work on ``key`` has ended, well or not; if it was added meanwhile it is queued now."""
-        self._processing.discard(key)
+        again = self._due.pop(key)
         if self._observer is not None:
             self._observer.done(key)
         # Queued only now, so that the next worker sees the state after this one's writes.
-        if key in self._dirty and not self._shut_down:
+        if again and not self._shut_down:
+            self._due[key] = True
             self._queue.append(key)
             self._wake_one()
 
@@ -178,17 +179,18 @@ class WorkQueue(Generic[K]):
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        for key in self._queue:
+            del self._due[key]
         self._queue.clear()
-        self._dirty.clear()
         while self._getters:
             self._wake_one()
 
     @property
     def idle(self) -> bool:
         """Return True if nothing is queued or worked on; delayed keys do not count."""
-        return not self._queue and not self._processing
+        return not self._due
 
-    def _due(self, key: K) -> None:
+    def _add_delayed(self, key: K) -> None:
         del self._timers[key]
         self.add(key)
 
