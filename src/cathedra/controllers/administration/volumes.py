@@ -11,7 +11,7 @@ from typing import Final
 
 from cathedra.api.core.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from cathedra.api.status import StatusError
-from cathedra.api.struct import replace
+from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, PODS
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
@@ -49,7 +49,7 @@ class VolumeProtectionController:
         if volume is None or not _is_free(volume):
             return
         finalizers = tuple(one for one in volume.metadata.finalizers if one != FINALIZER)
-        freed = replace(volume, metadata=replace(volume.metadata, finalizers=finalizers))
+        freed = with_metadata(volume, finalizers=finalizers)
         try:
             await self._client.resource(PERSISTENTVOLUMES).update(freed)
         except StatusError as error:
@@ -106,7 +106,7 @@ class ClaimProtectionController:
         if any(pod.spec.node_name and not is_terminal(pod) for pod in users):
             return
         finalizers = tuple(one for one in claim.metadata.finalizers if one != CLAIM_FINALIZER)
-        freed = replace(claim, metadata=replace(claim.metadata, finalizers=finalizers))
+        freed = with_metadata(claim, finalizers=finalizers)
         try:
             await self._client.resource(PERSISTENTVOLUMECLAIMS, key[0]).update(freed)
         except StatusError as error:

@@ -15,7 +15,7 @@ from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.client import Client, ResourceClient
-from cathedra.client.objects import key_of
+from cathedra.client.objects import key_of, with_metadata
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
@@ -55,7 +55,8 @@ class ClaimWriter:
             what = "add finalizer to"
             try:
                 if allocation is not None and FINALIZER not in claim.metadata.finalizers:
-                    claim = await claims.update(_with_finalizers(claim, (*claim.metadata.finalizers, FINALIZER)))
+                    protected = (*claim.metadata.finalizers, FINALIZER)
+                    claim = await claims.update(with_metadata(claim, finalizers=protected))
                 # Otherwise another pod of the same PodGroup was faster.
                 if allocation is not None or consumer not in claim.status.reserved_for:
                     what = "add allocation and reservation to" if allocation else "add reservation to"
@@ -102,11 +103,10 @@ class ClaimWriter:
         claims = self._of(claim)
         try:
             # The API server keeps a deleted claim with a finalizer until it is removed, and no other component would
-            # remove
-            # the scheduler's.
+            # remove the scheduler's.
             if FINALIZER in claim.metadata.finalizers:
                 finalizers = tuple(f for f in claim.metadata.finalizers if f != FINALIZER)
-                claim = await claims.update(_with_finalizers(claim, finalizers))
+                claim = await claims.update(with_metadata(claim, finalizers=finalizers))
             # With the UID: a claim of the same name that was created meanwhile is not deleted.
             await claims.delete(claim.metadata.name, uid=claim.metadata.uid)
         except StatusError as error:
@@ -168,7 +168,3 @@ def _check(claim: ResourceClaim, allocation: AllocationResult | None) -> None:
     # Another scheduler was faster. Overwriting its allocation would take devices away from a pod that may run.
     if allocation is not None and claim.status.allocation is not None:
         raise WriteFailed(f"claim {key_of(claim)} got allocated elsewhere in the meantime")
-
-
-def _with_finalizers(claim: ResourceClaim, finalizers: tuple[str, ...]) -> ResourceClaim:
-    return replace(claim, metadata=replace(claim.metadata, finalizers=finalizers))
