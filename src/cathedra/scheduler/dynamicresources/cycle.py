@@ -50,7 +50,8 @@ class Placement(msgspec.Struct, frozen=True):
         return not self.needs_optional_operations or "DRAOptionalNodeOperations" in node.status.declared_features
 
 
-_NONE: Final[frozenset[str]] = frozenset()
+NO_RESOURCES: Final[frozenset[str]] = frozenset()
+"""Key of what is found for the claims alone, without extended resources."""
 _name_of: Final[Callable[[NodeInfo], str]] = attrgetter("name")
 Write = Callable[[], tuple[AllocationResult, ...]]
 
@@ -96,9 +97,11 @@ class Batch:
         return frozenset(map(known.__getitem__, fitting))
 
     @property
-    def none_fit(self) -> bool:
-        """Return True if the claims are known not to fit on any node. Nothing is computed."""
-        return self._answers.none_fit
+    def everywhere(self) -> bool | None:
+        """True if the claims are known to fit on all nodes, False if on none, else None. Nothing is computed."""
+        if self._answers.all_fit:
+            return True
+        return False if self._answers.none_fit else None
 
     def kinds(self, nodes: Collection[NodeInfo]) -> list[int]:
         """Return a number for each node; nodes with the same result have the same number."""
@@ -124,7 +127,7 @@ class Batch:
         answer = self._answers.at(self._snapshot.places[node])
         return answer.results if isinstance(answer, Allocation) else None
 
-    def found(self, node: str, resources: frozenset[str] = frozenset()) -> FoundAllocations | None:
+    def found(self, node: str, resources: frozenset[str] = NO_RESOURCES) -> FoundAllocations | None:
         """Return what was found on ``node``; None if the claims do not fit there."""
         kind = self._answers.fitting_kind(self._snapshot.places[node])
         return None if kind is None else FoundAllocations(partial(self.write, node), resources, kind)
@@ -216,8 +219,8 @@ class ClaimCycle(msgspec.Struct):
     """Extended resources to be had from devices → the allocator's work for them and the unallocated claims."""
     batch_nodes: Snapshot | None = None
     """The nodes of the snapshot, if many of them will be filtered."""
-    hopeless: bool = False
-    """True if the claims are known to fit on no node of the snapshot."""
+    everywhere: bool | None = None
+    """True if the claims are known to fit on all nodes of the snapshot, False if on none."""
     one_by_one: bool = False
     """True if each node is searched by itself, because one of them fails the claims."""
     batches: dict[frozenset[str], Batch] = msgspec.field(default_factory=dict)
@@ -256,9 +259,9 @@ class ClaimCycle(msgspec.Struct):
         found = self.results.get(node)
         if found is not None or self.batch_nodes is None:
             return found
-        resources = frozenset() if self.demand is None else self.demand.from_devices(self.batch_nodes.by_name[node])
+        resources = NO_RESOURCES if self.demand is None else self.demand.from_devices(self.batch_nodes.by_name[node])
         batch = self.batches.get(resources) if resources is not None else None
-        return None if batch is None else batch.found(node, resources or frozenset())
+        return None if batch is None else batch.found(node, resources or NO_RESOURCES)
 
     def decision(self, node: str) -> tuple[tuple[AllocationResult, ...], frozenset[str]] | None:
         """Return the allocations found on ``node``, written out, and the extended resources that the last one provides;
@@ -267,10 +270,10 @@ class ClaimCycle(msgspec.Struct):
         Raises:
             AllocationError: they cannot be written out.
         """
-        if self.demand is None and node not in self.results and (batch := self.batches.get(_NONE)) is not None:
+        if self.demand is None and node not in self.results and (batch := self.batches.get(NO_RESOURCES)) is not None:
             # Fast path of the code below for the usual kind of result.
             allocations = batch.allocations(node)
-            return None if allocations is None else (allocations, _NONE)
+            return None if allocations is None else (allocations, NO_RESOURCES)
         found = self.found(node)
         return None if found is None else (found.write(), found.resources)
 
@@ -308,7 +311,7 @@ class ClaimCycle(msgspec.Struct):
     def kinds(self, nodes: Sequence[NodeInfo]) -> list[int] | None:
         """Return for each of ``nodes``, on all of which the claims fit, a number that is equal for equal choices of
         sub-requests; None if it is not known."""
-        batch = self.batches.get(frozenset())
+        batch = self.batches.get(NO_RESOURCES)
         if batch is None or self.demand is not None or self.results:
             return None
         return batch.kinds(nodes)

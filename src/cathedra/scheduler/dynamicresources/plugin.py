@@ -26,6 +26,7 @@ from cathedra.scheduler.dynamicresources.binding import BindingFailed, progress,
 from cathedra.scheduler.dynamicresources.claims import ClaimCache, Resolver, UnresolvedClaim
 from cathedra.scheduler.dynamicresources.cycle import (
     DEFAULT_TIMEOUTS,
+    NO_RESOURCES,
     ClaimCycle,
     FoundAllocations,
     GroupClaims,
@@ -242,7 +243,7 @@ class DynamicResources(
                 return refusal
         try:
             if cycle.unallocated:
-                cycle.prepared[frozenset()] = self._prepare(cycle, frozenset())
+                cycle.prepared[NO_RESOURCES] = self._prepare(cycle, NO_RESOURCES)
         except AllocationError as broken:
             return self._no_fit if cycle.is_optional else error(str(broken))
         state.data[self.name] = cycle
@@ -259,16 +260,18 @@ class DynamicResources(
             # Where pods of the group hold devices, `filter` may find other devices for all of them.
             return False
         cycle.batch_nodes = state.snapshot
-        prepared = self._prepared(cycle, frozenset())
-        batch = None if prepared is None else cycle.batch(frozenset(), prepared)
-        cycle.hopeless = batch is not None and batch.none_fit
-        return cycle.hopeless
+        prepared = cycle.prepared.get(NO_RESOURCES)
+        batch = None if prepared is None else cycle.batch(NO_RESOURCES, prepared)
+        cycle.everywhere = None if batch is None else batch.everywhere
+        return cycle.everywhere is False
 
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
         """Allocate for many nodes at once; nodes of one class cost one search."""
         cycle: ClaimCycle = state.data[self.name]
-        if cycle.hopeless:
+        if cycle.everywhere is False:
             return BatchFilterResult(frozenset(), state.snapshot.each(self._no_fit))
+        if cycle.everywhere and self._node_allocatable is None:
+            return BatchFilterResult(state.snapshot.all_nodes)
         cycle.batch_nodes = state.snapshot
         if cycle.supposed is not None:
             # Answers for all nodes are kept from one pod to the next, and a trial would replace them by its own.
@@ -279,7 +282,7 @@ class DynamicResources(
             return NO_BATCH_RESULT
         refused: dict[NodeInfo, Status] = {}
         if cycle.demand is None:
-            passing = self._find_many(cycle, frozenset(), nodes, refused)
+            passing = self._find_many(cycle, NO_RESOURCES, nodes, refused)
         else:
             groups = nodes_by_resources(cycle.demand, nodes, state.snapshot.resources())
             passing = self._find_by_resources(cycle, groups, refused)
@@ -334,7 +337,7 @@ class DynamicResources(
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuse the node if an existing allocation cannot be used there, or none is found for the other claims."""
         cycle: ClaimCycle = state.data[self.name]
-        resources: frozenset[str] = frozenset()
+        resources = NO_RESOURCES
         if cycle.demand is not None:
             if cycle.demand.stale is not None:
                 return _STALE
@@ -504,8 +507,9 @@ class DynamicResources(
             return error(str(broken))
         if decision is None and unallocated:
             return error("claim allocation not found for node")
-        allocations, resources = decision or ((), frozenset())
-        self._repacker.apply(cycle, node)
+        allocations, resources = decision or ((), NO_RESOURCES)
+        if cycle.repackings:
+            self._repacker.apply(cycle, node)
         if resources and cycle.demand is not None:
             temporary = f"{self._random.getrandbits(128):032x}"
             special = cycle.demand.claim(resources)
