@@ -53,7 +53,9 @@ class QueueingHints:
             *((nomination,) if self._is_freeing is not None and not self._counts_pods else ()),
             EventRegistration(EventResource.NODE, node),
             EventRegistration(EventResource.RESOURCE_CLAIM, claim, self._claim_helps, self._affected),
-            EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps),
+            EventRegistration(
+                EventResource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps, as_pre_enqueue=True
+            ),
             EventRegistration(EventResource.POD_GROUP, Action.ADD | Action.UPDATE, self._group_helps),
             EventRegistration(EventResource.DEVICE_CLASS, Action.ADD | Action.UPDATE),
             EventRegistration(EventResource.RESOURCE_SLICE, Action.ADD | Action.UPDATE),

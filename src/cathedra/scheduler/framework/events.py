@@ -129,6 +129,9 @@ class EventRegistration(msgspec.Struct, frozen=True):
     """None: every such change may help."""
     affected: Affected | None = None
     """Returns the pods for which the hint is called; None: it is called for every pod that the plugin refused."""
+    as_pre_enqueue: bool = False
+    """True if the hint returns True where the plugin's PreEnqueue lets the pod in. A pod that the plugin keeps out of
+    the queue then needs no hint, because PreEnqueue is called next."""
 
     def matches(self, change: ClusterEvent) -> bool:
         """Return True if the change is of the registered kind."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.struct import from_dict, replace
+from cathedra.client.objects import with_metadata
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, EventResource
 from cathedra.scheduler.framework.status import Status, unresolvable
@@ -191,6 +192,33 @@ async def test_the_hint_of_a_gating_plugin_decides_whether_a_change_of_the_pod_i
         queue.add(gated)
         queue.update(gated, replace(gated, spec=replace(gated.spec, scheduling_gates=())))
         assert queue.statistics()["active"] == helps
+
+
+@run_with(trial)
+async def test_a_hint_that_is_pre_enqueue_is_called_for_pods_alone_that_were_tried(t: Trial) -> None:
+    asked: list[str] = []
+
+    def hint(waiting: Pod, change: ClusterEvent) -> bool:
+        asked.append(waiting.metadata.name)
+        return False
+
+    actions = Action.UPDATE_POD_LABEL | Action.UPDATE_POD_GATES_ELIMINATED
+    registration = EventRegistration(EventResource.TARGET_POD, actions, hint, as_pre_enqueue=True)
+    queue = SchedulingQueue(t.clock, gate, {"Gates": (registration,)})
+    tried = pod("tried")
+    queue.add(tried)
+    queue.put_back(await queue.pop(), ["Gates"])
+    queue.update(tried, with_metadata(tried, labels={"a": "b"}))
+    gated = pod("gated", schedulingGates=[{"name": "g"}])
+    queue.add(gated)
+    before = dict(queue.incoming)
+    labelled = with_metadata(gated, labels={"a": "b"})
+    queue.update(gated, labelled)
+    assert queue.statistics()["gated"] == 1
+    assert queue.incoming == before
+    queue.update(labelled, replace(labelled, spec=replace(labelled.spec, scheduling_gates=())))
+    assert (await queue.pop()).info.name == "gated"
+    assert asked == ["tried"]
 
 
 @run_with(trial)
