@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import compress
-from operator import attrgetter, is_not
+from operator import is_not
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cathedra.allocation.answers import AnswerCache, FittingNodes, NodeClass
@@ -130,7 +130,7 @@ class NodeEquivalence:
         features = self._features
         states = supply.states(ledger, shares=features.consumable_capacity)
         operations = features.optional_node_operations and declares_optional_operations(node)
-        key = (supply.shape_under(self._projection), operations, *map(_key_of, states))
+        key = (supply.shape_under(self._projection), operations, *[state.key for state in states])
         known = self._interned.get(key)
         if known is None:
             if len(self._interned) >= _NODE_CLASSES:
@@ -259,18 +259,14 @@ class NodeEquivalence:
         if ledger is before:
             return
         changes = ledger.mark.since(before.mark)
-        if changes is not None and len(changes) == 1:
-            # As below, for what is so between two pods mostly.
-            (change,) = changes
-            self._move(change[:2], self._holding(change[:2], changes), ledger)
-            return
         pools = {change[:2] for change in changes} if changes is not None else _differing(ledger, before)
+        if len(pools) == 1:
+            (pool,) = pools
+            self._move(pool, self._holding(pool, changes), ledger)
+            return
         supplies: set[NodeSupply] = set()
         for pool in pools:
             supplies.update(self._holding(pool, changes))
-        if len(pools) == 1:
-            self._move(next(iter(pools)), supplies, ledger)
-            return
         for supply in supplies:
             # Rows that had equal classes before and have equal supplies now have equal classes again.
             renewed: dict[NodeClass | None, NodeClass] = {}
@@ -314,7 +310,7 @@ class NodeEquivalence:
             finder = self._finders[pool] = {}
             for supply, seen in supplies.items():
                 _enlist(finder, supply, seen)
-        return [supply for change in changes if change[:2] == pool for supply in finder.get(change[2], ())]
+        return {supply for change in changes if change[:2] == pool for supply in finder.get(change[2], ())}
 
 
 _KEPT: Final = 16
@@ -355,9 +351,6 @@ def _differing(one: LedgerSnapshot, other: LedgerSnapshot) -> set[PoolID]:
 
 
 # --- equal searches
-
-
-_key_of: Final = attrgetter("key")
 
 
 def search_key(problem: Problem, bases: Bases) -> Hashable | None:

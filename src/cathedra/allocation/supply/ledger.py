@@ -290,40 +290,47 @@ _name: Final = attrgetter("name")
 _EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
-class PoolState:
+class PoolState(msgspec.Struct, eq=False, gc=False):
     """State of one pool: masks over its devices, capacity in use, and counters that are left."""
 
-    __slots__ = ("available", "capacity", "groups", "key", "shared", "taken")
+    # Most pools have neither shared devices nor counters. They share an empty mapping: three dictionaries for each pool
+    # of each node are felt by the garbage collector.
+    taken: int = 0
+    shared: int = 0
+    capacity: Mapping[int, Mapping[str, int]] = _EMPTY
+    available: Mapping[tuple[str, str], int] = _EMPTY
+    groups: Mapping[str, frozenset[str]] = _EMPTY
+    key: StateKey | int | None = None
+    """Equal for equal states of equal pools; None if nothing is held."""
 
-    def __init__(self, pool: PoolSupply, ledger: PoolLedger, *, shares: bool) -> None:
-        self.taken = self.shared = 0
-        # Most pools have neither shared devices nor counters. They share an empty mapping: three dictionaries for each
-        # pool of each node are felt by the garbage collector.
-        self.capacity: Mapping[int, Mapping[str, int]] = _EMPTY
-        self.available: Mapping[tuple[str, str], int] = pool.counters or _EMPTY
-        self.groups: Mapping[str, frozenset[str]] = _EMPTY
-        self.key: StateKey | int | None = None
-        """Equal for equal states of equal pools; None if nothing is held."""
+    @staticmethod
+    def of(pool: PoolSupply, ledger: PoolLedger, *, shares: bool) -> PoolState:
+        """Return the state of a pool in which the devices of ``ledger`` are held."""
         held = ledger.holdings
         if not held:
-            return
+            return PoolState(available=pool.counters or _EMPTY)
         if len(pool.devices) <= _FEW_DEVICES and not (shares and ledger.has_shares):
             # Fast path: as usual, every device is held as a whole.
-            self.taken = sum(map(pool.bits.get, held, _ZEROS))
+            taken = sum(map(pool.bits.get, held, _ZEROS))
+            if not pool.counters:
+                return PoolState(taken, key=taken)
+            state = PoolState(taken)
         else:
-            self._take(pool, held, shares=shares)
+            state = PoolState()
+            state._take(pool, held, shares=shares)
         if pool.counters:
-            self.available, self.groups = _charged(pool, held)
-        elif not self.shared:
-            self.key = self.taken
-            return
-        self.key = StateKey(
-            self.taken,
-            self.shared,
-            self._capacity_key() if self.capacity else (),
-            tuple(self.available.values()) if pool.counters else (),
-            self._groups_key() if self.groups else (),
+            state.available, state.groups = _charged(pool, held)
+        elif not state.shared:
+            state.key = state.taken
+            return state
+        state.key = StateKey(
+            state.taken,
+            state.shared,
+            state._capacity_key() if state.capacity else (),
+            tuple(state.available.values()) if pool.counters else (),
+            state._groups_key() if state.groups else (),
         )
+        return state
 
     def without(self, devices: int) -> PoolState:
         """Return the state in which some devices are withheld, without consuming their counters."""

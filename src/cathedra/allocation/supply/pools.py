@@ -87,7 +87,7 @@ class PoolSupply:
         # Ledgers are immutable, so the same object means the same state.
         if known is not None and known[0] is ledger and known[1] is shares:
             return known[2]
-        made = PoolState(self, ledger, shares=shares)
+        made = PoolState.of(self, ledger, shares=shares)
         self._state = (ledger, shares, made)
         return made
 
@@ -158,6 +158,7 @@ class NodeSupply:
         "invalid",
         "node_mask",
         "offsets",
+        "only",
         "pools",
         "shape",
         "sources",
@@ -178,8 +179,9 @@ class NodeSupply:
         self.invalid = len(usable) < len(pools) and any(pool.status is PoolStatus.INVALID for pool in pools)
         self.has_counters = any(map(_counters, usable))
         self.offsets = tuple(accumulate([len(pool.devices) for pool in usable[:-1]], initial=0)) if usable else ()
-        # Most nodes have one pool, whose row of devices is the node's.
-        devices = usable[0].devices if len(usable) == 1 else tuple(chain(*[pool.devices for pool in usable]))
+        self.only = usable[0] if len(usable) == 1 else None
+        """The usable pool of a node that has one, as most nodes; its row of devices is the node's."""
+        devices = tuple(chain(*[pool.devices for pool in usable])) if self.only is None else self.only.devices
         self.devices: Sequence[DeviceRecord] = devices
         self.node_mask = _reachable(devices, node)
         self.shape = snapshot.interner.shape((tuple([pool.shape for pool in pools]), self.node_mask))
@@ -224,12 +226,11 @@ class NodeSupply:
 
     def states(self, ledger: LedgerSnapshot, *, shares: bool) -> tuple[PoolState, ...]:
         """Return the state of each usable pool. For many pools the last result is cached and updated."""
+        only, pools = self.only, ledger.pools
+        # Fast path: this runs for every node whose holdings change.
+        if only is not None:
+            return (only.state(pools.get(only.id, NOTHING), shares=shares),)
         if len(self.usable) < _MANY:
-            pools = ledger.pools
-            # Fast path: most nodes have one pool, and this runs for every node whose holdings change.
-            if len(self.usable) == 1:
-                pool = self.usable[0]
-                return (pool.state(pools.get(pool.id, NOTHING), shares=shares),)
             return tuple([pool.state(pools.get(pool.id, NOTHING), shares=shares) for pool in self.usable])
         known = self._states
         if known is None or known.shares is not shares:

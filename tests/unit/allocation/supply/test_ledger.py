@@ -119,7 +119,7 @@ def test_the_devices_that_are_held_as_a_whole_are_taken_beside_shares_and_withou
     (pool,) = NodeSupplyCache(world.inventory.snapshot(), world.features).of(node()).usable
 
     def taken() -> int:
-        return PoolState(pool, world.ledger.snapshot().pool(pool.id), shares=True).taken
+        return PoolState.of(pool, world.ledger.snapshot().pool(pool.id), shares=True).taken
 
     assert taken() == 0b10
     world.ledger.add(held(name="h2", shares={"d2": {"mem": 2}}))

@@ -65,7 +65,7 @@ def test_the_states_of_many_pools_are_those_of_each(steps: list[tuple[bool, int]
             continue
         ledger = world.ledger.snapshot()
         found = [state.taken for state in supply.states(ledger, shares=True)]
-        assert found == [PoolState(pool, ledger.pool(pool.id), shares=True).taken for pool in supply.usable]
+        assert found == [PoolState.of(pool, ledger.pool(pool.id), shares=True).taken for pool in supply.usable]
 
 
 def in_zone(zone: str) -> dict[str, object]:
