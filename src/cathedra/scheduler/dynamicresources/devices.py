@@ -322,7 +322,8 @@ class FreeDevices:
     def take(self, claim: ResourceClaim, allocation: AllocationResult, holder: str) -> None:
         """Hold the devices of a decision until it is written or withdrawn for every ``holder`` (a pod's UID)."""
         uid = claim.metadata.uid
-        self._holders[uid] = self._holders.get(uid, _NOBODY) | {holder}
+        others = self._holders.get(uid)
+        self._holders[uid] = frozenset((holder,)) if others is None else others | {holder}
         self._in_flight[uid] = allocation
         self.ledger.hold(claim, allocation)
 

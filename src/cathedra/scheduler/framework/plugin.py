@@ -67,48 +67,27 @@ class Supposition(msgspec.Struct, frozen=True):
     """The node that the trial is about; None if it is about all nodes."""
 
 
-class CycleState:
+class CycleState(msgspec.Struct, eq=False):
     """State of the plugins between the extension points of one cycle of one pod, by plugin name."""
 
-    __slots__ = (
-        "attempt",
-        "data",
-        "group",
-        "measured",
-        "narrowing",
-        "predicates",
-        "skipped_filters",
-        "snapshot",
-        "supposed",
-        "taken",
-    )
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        group: dict[str, Any] | None = None,
-        attempt: Attempt | None = None,
-        supposed: Supposition | None = None,
-        narrowing: Narrowing | None = None,
-    ) -> None:
-        self.snapshot = snapshot
-        self.supposed = supposed
-        """Differences between snapshot and cluster; None for an attempt that counts."""
-        self.attempt = attempt
-        """The attempt that the cycle is a turn of; None if there is no limit."""
-        self.data: dict[str, Any] = {}
-        self.group = group
-        """State of the plugins between the pods of a PodGroup that are tried together, by plugin name; None for a pod
-        alone."""
-        self.narrowing = narrowing
-        """Demands on devices beyond those of the pod's claims; None for the claims as they are."""
-        self.measured = False
-        """True if the duration of every plugin is measured in this cycle, filters on every node."""
-        self.predicates: PodPredicates | None = None
-        """The predicates of the profile's filters for the pod, once they are known."""
-        self.skipped_filters: set[str] = set()
-        self.taken: dict[str, tuple[NodeAllocatableResourceClaimStatus, ...]] = {}
-        """Node → what the pod's devices would take of its own resources: the pod is counted with it there."""
+    snapshot: Snapshot
+    group: dict[str, Any] | None = None
+    """State of the plugins between the pods of a PodGroup that are tried together, by plugin name; None for a pod
+    alone."""
+    attempt: Attempt | None = None
+    """The attempt that the cycle is a turn of; None if there is no limit."""
+    supposed: Supposition | None = None
+    """Differences between snapshot and cluster; None for an attempt that counts."""
+    narrowing: Narrowing | None = None
+    """Demands on devices beyond those of the pod's claims; None for the claims as they are."""
+    data: dict[str, Any] = msgspec.field(default_factory=dict)
+    measured: bool = False
+    """True if the duration of every plugin is measured in this cycle, filters on every node."""
+    predicates: PodPredicates | None = None
+    """The predicates of the profile's filters for the pod, once they are known."""
+    skipped_filters: set[str] = msgspec.field(default_factory=set)
+    taken: dict[str, tuple[NodeAllocatableResourceClaimStatus, ...]] = msgspec.field(default_factory=dict)
+    """Node → what the pod's devices would take of its own resources: the pod is counted with it there."""
 
 
 class Plugin(ABC):

@@ -32,6 +32,10 @@ class Code(enum.Enum):
     """The pod may have its node, but not before others have theirs. Only Permit returns it."""
 
 
+_ERROR, _SKIP, _UNRESOLVABLE = Code.ERROR, Code.SKIP, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+"""Read for every pod; reading them off their class takes 0.5 µs."""
+
+
 class Status(msgspec.Struct, frozen=True):
     """One answer: a code, the reasons that people will read, and the plugin that gave it."""
 
@@ -47,7 +51,7 @@ class Status(msgspec.Struct, frozen=True):
     @property
     def rejected(self) -> bool:
         """True if the pod was refused, False for an error."""
-        return self.code is not Code.ERROR and self.code is not Code.SKIP
+        return self.code is not _ERROR and self.code is not _SKIP
 
     def of(self, plugin: str) -> Status:
         """Return the same status, signed by ``plugin`` unless it is signed already."""
@@ -61,7 +65,7 @@ def unschedulable(*reasons: str) -> Status:
 
 def unresolvable(*reasons: str) -> Status:
     """Return the status of a pod that does not fit, where evicting others would not help."""
-    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+    return Status(_UNRESOLVABLE, reasons)
 
 
 def error(reason: str) -> Status:

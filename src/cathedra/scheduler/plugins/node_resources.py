@@ -194,8 +194,9 @@ def _has_room(wanted: tuple[tuple[str, int], ...], backed: tuple[str, ...], node
 def _least_allocated(cpu: int, memory: int, node: NodeInfo) -> int:
     # Not in a loop, and in integers as in kube-scheduler: a score in floating point would order some nodes differently.
     cpus, bytes_ = node.allocatable.get(CPU, 0), node.allocatable.get(MEMORY, 0)
-    total = max(cpus - node.scoring_cpu - cpu, 0) * MAX_SCORE // cpus if cpus else 0
-    total += max(bytes_ - node.scoring_memory - memory, 0) * MAX_SCORE // bytes_ if bytes_ else 0
+    free_cpus, free_bytes = cpus - node.scoring_cpu - cpu, bytes_ - node.scoring_memory - memory
+    total = free_cpus * MAX_SCORE // cpus if cpus and free_cpus > 0 else 0
+    total += free_bytes * MAX_SCORE // bytes_ if bytes_ and free_bytes > 0 else 0
     return total // 2 if cpus and bytes_ else total
 
 
