@@ -65,16 +65,17 @@ class NodeSearch:
         evaluated = number + len(diagnosis.refusals)
         if number == 1:
             return SelectedNode(feasible[0].name, evaluated, 1)
-        totals = self._profile.score(state, pod, feasible)
-        node = feasible[self._best(totals)]
+        totals, bound = self._profile.score(state, pod, feasible)
+        node = feasible[self._best(totals, bound)]
         return SelectedNode(node.name, evaluated, number)
 
-    def _best(self, totals: Sequence[int]) -> int:
+    def _best(self, totals: Sequence[int], bound: int | None) -> int:
         """Return the place of the largest total; if there are several, a random one of them."""
-        # Nodes are often all equal. Counting equal numbers costs an eighth of finding the largest.
-        best = totals[0]
+        # Mostly a node reaches the bound, or all are equal. Counting equal numbers costs an eighth of finding the
+        # largest.
+        best = totals[0] if bound is None else bound
         number = totals.count(best)
-        if number < len(totals):
+        if number == 0 or (bound is None and number < len(totals)):
             best = max(totals)
             number = totals.count(best)
         if number == 1:
@@ -150,11 +151,10 @@ class NodeSearch:
         whole = count > 1 and 2 * count >= existing
         # All of them together if another pod has shown that there is no node: the refusals of all nodes are known.
         hopeless = whole and not nominations and self._profile.refuses_all(state, pod)
-        asked = count if hopeless else 0
-        while left and missing > 0:
-            # After a part without a feasible node the next one is twice as large: a pod that fits nowhere would cost
-            # one batch of every filter for each tenth of a large cluster.
-            asked = min(left, max(missing, FEWEST_NODES, 0 if feasible else 2 * asked))
+        asked = count if hopeless else wanted
+        while left:
+            if asked > left:
+                asked = left
             part = self._recent.around(nodes, start, asked) if start or asked < count else nodes
             filters = self._profile.batch_filters(state, pod, part) if whole else self._profile.filters(state)
             if not nominations and _all_pass(filters, part, existing):
@@ -167,9 +167,14 @@ class NodeSearch:
                     return found
                 passing = found
             feasible = [*feasible, *passing] if feasible else passing
+            missing = wanted - len(feasible)
+            if missing <= 0:
+                break
             left -= asked
             start = (start + asked) % count
-            missing = wanted - len(feasible)
+            # After a part without a feasible node the next one is twice as large: a pod that fits nowhere would cost
+            # one batch of every filter for each tenth of a large cluster.
+            asked = max(missing, FEWEST_NODES) if feasible else 2 * asked
         return feasible
 
     def _pass_some(
@@ -366,6 +371,9 @@ def nodes_to_find(nodes: int, percentage: int = 0) -> int:
     """Return the number of feasible nodes that suffice in a cluster of ``nodes``."""
     if nodes < FEWEST_NODES:
         return nodes
-    # kube-scheduler's formula, whole numbers included.
-    adaptive = percentage or max(50 - nodes // 125, LOWEST_PERCENTAGE)
-    return max(nodes * adaptive // 100, FEWEST_NODES)
+    # kube-scheduler's formula, whole numbers included. Without `max`, which costs as much as all of it (for each pod).
+    adaptive = 50 - nodes // 125
+    if adaptive < LOWEST_PERCENTAGE:
+        adaptive = LOWEST_PERCENTAGE
+    found = nodes * (percentage or adaptive) // 100
+    return found if found > FEWEST_NODES else FEWEST_NODES

@@ -82,6 +82,8 @@ class Profile:
         they can, in the order in which they are given."""
         self.name = name
         self._observer = observer
+        self._now: Callable[[], float] = observer.monotonic if observer is not None else _unmeasured
+        """Returns the beginning of a measurement."""
         self.plugins = tuple(plugins)
         self._enablement = enablement
         self.registrations: Mapping[str, Sequence[EventRegistration]] = {p.name: p.events() for p in self.plugins}
@@ -150,16 +152,12 @@ class Profile:
     def _ran(self, plugin: Plugin, point: str, answer: object, began: float) -> None:
         if self._observer is not None:
             outcome = answer.code._value_ if isinstance(answer, Status) else "Success"
-            self._observer.ran(plugin.name, point, outcome, self._observer.monotonic() - began)
-
-    def _now(self) -> float:
-        """Return the beginning of a measurement."""
-        return self._observer.monotonic() if self._observer is not None else 0.0
+            self._observer.ran(plugin.name, point, outcome, self._now() - began)
 
     def _ran_together(self, plugins: Collection[Plugin], point: str, began: float) -> None:
         """Divide the time of a common computation equally among its plugins."""
         if self._observer is not None:
-            seconds = (self._observer.monotonic() - began) / len(plugins)
+            seconds = (self._now() - began) / len(plugins)
             for plugin in plugins:
                 self._observer.ran(plugin.name, point, "Success", seconds)
 
@@ -318,13 +316,14 @@ class Profile:
                 messages.append(answer.message)
         return ", ".join(messages), withdrawn
 
-    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[int]:
-        """Return the weighted total of every node."""
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> tuple[list[int], int | None]:
+        """Return the weighted total of every node, and a bound that none exceeds, if one is known."""
         began = self._now() if state.measured else 0.0
         scoring, snapshot, zero = self._searching.scores(pod), state.snapshot, self._zero_where
         totals: list[int] | None = None
+        bound: int | None = None
         if scoring.total is not None:
-            totals = snapshot.values_of(scoring.total.key, scoring.total.of, nodes)
+            totals, bound = snapshot.totals_of(scoring.total.key, scoring.total.of, nodes)
             if state.measured:
                 self._ran_together(scoring.parts, "Score", began)
         # If every node scores zero for a plugin, adding the zeros changes no order, and the plugin need not be called.
@@ -335,6 +334,7 @@ class Profile:
             else:
                 scores = plugin.score(state, pod, nodes)
             if scores is not None:
+                bound = None
                 weight = self._weights[plugin.name]
                 totals = (
                     [weight * score for score in scores]
@@ -342,7 +342,7 @@ class Profile:
                     else [total + weight * score for total, score in zip(totals, scores, strict=True)]
                 )
         self._scored.times += len(nodes)
-        return [0] * len(nodes) if totals is None else totals
+        return ([0] * len(nodes), 0) if totals is None else (totals, bound)
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Have everything that the pod needs on ``node`` held in memory."""
@@ -425,6 +425,10 @@ class Profile:
                 await plugin.post_bind(state, pod, node)
             except DEFECTS as defect:
                 defect_status(defect, _LOG, "%s: PostBind plugin %s broke", pod.key, plugin.name)
+
+
+def _unmeasured() -> float:
+    return 0.0
 
 
 def _meeting(predicate: NodePredicate | None, snapshot: Snapshot, nodes: Sequence[NodeInfo]) -> Set[NodeInfo] | None:

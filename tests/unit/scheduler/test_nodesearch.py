@@ -52,9 +52,10 @@ def test_the_next_search_begins_where_the_last_one_ended() -> None:
 
 @given(st.lists(st.integers(0, 3), min_size=1), st.integers(0, 99))
 def test_of_the_best_nodes_each_is_as_likely(totals: list[int], seed: int) -> None:
-    search = NodeSearch(Profile([]), Nominations(), Random(seed))
     ties = [place for place, total in enumerate(totals) if total == max(totals)]
-    assert search._best(totals) == (ties[0] if len(ties) == 1 else Random(seed).choice(ties))
+    expected = ties[0] if len(ties) == 1 else Random(seed).choice(ties)
+    for bound in (None, max(totals), max(totals) + 1):
+        assert NodeSearch(Profile([]), Nominations(), Random(seed))._best(totals, bound) == expected
 
 
 class OneByOne(NodeResourcesFit):

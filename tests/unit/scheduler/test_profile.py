@@ -135,7 +135,7 @@ def test_nothing_left_is_a_refusal_that_names_the_plugins() -> None:
 
 def test_scores_are_weighted_and_a_plugin_without_opinion_counts_nothing() -> None:
     plugins = [Says("A", [], scores=[100, 50], weight=2), Says("B", []), Says("C", [], scores=[0, 30])]
-    assert Profile(plugins).score(state(), POD, [NODE, NODE]) == [200, 130]
+    assert Profile(plugins).score(state(), POD, [NODE, NODE]) == ([200, 130], None)
 
 
 def test_everything_is_let_go_in_reverse_even_if_a_plugin_breaks() -> None:
@@ -191,7 +191,9 @@ def test_what_is_kept_about_nodes_is_what_each_plugin_says_anew(dice: random.Ran
             for place, score in enumerate(scores or ()):
                 assert isinstance(plugin, ScorePlugin)
                 expected[place] += plugin.weight * score
-        assert profile.score(found, info, nodes) == expected
+        totals, bound = profile.score(found, info, nodes)
+        assert totals == expected
+        assert bound is None or bound >= max(totals)
 
 
 class OwnNodes(PreFilterPlugin, FilterPlugin, ScorePlugin):
@@ -242,7 +244,7 @@ def judged(profile: Profile, snapshot: Snapshot, labels: dict[str, str]) -> tupl
     profile.pre_filter(cycle, info, snapshot)
     calls = profile.batch_filters(cycle, info, snapshot.nodes)
     passing = [one.name for one in snapshot.nodes if profile.filter(calls, cycle, info, one) is None]
-    return " ".join(passing), profile.score(cycle, info, snapshot.nodes)
+    return " ".join(passing), profile.score(cycle, info, snapshot.nodes)[0]
 
 
 def test_each_pod_is_judged_by_its_own_labels() -> None:

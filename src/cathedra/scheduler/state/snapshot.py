@@ -112,22 +112,20 @@ class NodeValues(IncrementalResult, Generic[V]):
         self._nodes = nodes
         self._places = places
         # Twice, so that a piece that goes around lies in one.
-        self._ring = [*nodes, *nodes]
-        self._values: list[Any] = [None] * len(self._ring)
+        self._values: list[Any] = [None] * (2 * len(nodes))
         self._unknown = set(range(len(nodes)))
 
     def of(self, nodes: Sequence[NodeInfo]) -> list[V]:
         """Return the value of each of ``nodes``, valid until the next change.
 
-        Mostly they are a slice of all nodes, or their end and their beginning; then no node is looked up.
+        They are in the order of all nodes, from any of these on and around. Mostly none is left out between the first
+        and the last; then no node is looked up.
         """
         if not nodes:
             return []
-        start = self._places[nodes[0].name]
-        stop = start + len(nodes)
-        # Comparing slices of lists compares identities in C. It is far cheaper than a look-up of each node.
-        if self._ring[start:stop] == nodes:
-            around = stop - len(self._nodes)
+        start, last = self._places[nodes[0].name], self._places[nodes[-1].name]
+        stop, around = start + len(nodes), start + len(nodes) - len(self._nodes)
+        if last in (stop - 1, around - 1):
             self._work_out([place for place in self._unknown if start <= place < stop or place < around])
             return self._values[start:stop]
         places = [self._places[node.name] for node in nodes]
@@ -149,6 +147,40 @@ class NodeValues(IncrementalResult, Generic[V]):
 
     def _forget_all(self) -> None:
         self._unknown.update(range(len(self._nodes)))
+
+
+class NodeTotals(NodeValues[int]):
+    """A number for every node, and a bound of all of them."""
+
+    def __init__(
+        self,
+        changes: Changelog[NodeInfo] | None,
+        value: Callable[[NodeInfo], int],
+        nodes: Sequence[NodeInfo],
+        places: Mapping[str, int],
+    ) -> None:
+        super().__init__(changes, value, nodes, places)
+        self._times: dict[int, int] = {}
+        """Number → how many nodes had it when it was worked out for them."""
+
+    @property
+    def bound(self) -> int:
+        """The largest number. Nodes that have changed and were not read since count with their former number."""
+        return max(self._times, default=0)
+
+    def _work_out(self, places: Iterable[int]) -> None:
+        values, times, count = self._values, self._times, len(self._nodes)
+        for place in places:
+            known, now = values[place], self._value(self._nodes[place])
+            if now == known:
+                continue
+            values[place] = values[place + count] = now
+            times[now] = times.get(now, 0) + 1
+            if known is not None:
+                times[known] -= 1
+                if not times[known]:
+                    del times[known]
+        self._unknown = self._unknown.difference(places)
 
 
 class DomainCounts(IncrementalResult):
@@ -317,13 +349,25 @@ class Snapshot(msgspec.Struct, frozen=True):
         return len(holding) == len(self.nodes) or holding.issuperset(nodes)
 
     def values_of(self, key: Hashable, value: Callable[[NodeInfo], V], nodes: Sequence[NodeInfo]) -> list[V]:
-        """Return ``value`` of each of ``nodes``. It may depend on nothing but the node's generation and ``key``."""
+        """Return ``value`` of each of ``nodes``, which are in the order of the search, from any of all nodes on and
+        around. It may depend on nothing but the node's generation and ``key``."""
         key = NodeValues, key
         found: NodeValues[V] | None = self.incremental.get(key)
         if found is None:
             found = self._keep(key, NodeValues(self.changes, value, self.nodes, self.places))
         found.follow_up()
         return found.of(nodes)
+
+    def totals_of(
+        self, key: Hashable, value: Callable[[NodeInfo], int], nodes: Sequence[NodeInfo]
+    ) -> tuple[list[int], int]:
+        """Return the same for numbers, and a bound of them: none of them is larger."""
+        key = NodeTotals, key
+        found: NodeTotals | None = self.incremental.get(key)
+        if found is None:
+            found = self._keep(key, NodeTotals(self.changes, value, self.nodes, self.places))
+        found.follow_up()
+        return found.of(nodes), found.bound
 
     def sums_of(self, key: Hashable, count: Callable[[NodeInfo], tuple[str, int] | None]) -> Mapping[str, int]:
         """Return the sums of `DomainCounts`, valid until the next change, under the same condition."""

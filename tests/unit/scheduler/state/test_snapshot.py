@@ -149,6 +149,10 @@ def check(snapshot: Snapshot) -> None:
     everything = list(snapshot.nodes)
     for nodes in (everything[2:] + everything[:1], everything[::2], everything[::-1], everything, []):
         assert snapshot.values_of("pods", count, nodes) == [count(info) for info in nodes]
+        totals, bound = snapshot.totals_of("pods", count, nodes)
+        assert totals == [count(info) for info in nodes]
+        assert bound >= max(totals, default=0)
+    assert bound == max(map(count, everything), default=0), "no node is left out"
 
 
 def test_a_pod_that_is_being_deleted_is_a_change_of_its_node_and_its_status_is_none() -> None:
