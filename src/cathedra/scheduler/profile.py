@@ -64,6 +64,8 @@ class FilterCall(msgspec.Struct, frozen=True, gc=False):
     """A filter plugin, and the nodes for which it need not be called."""
 
     plugin: FilterPlugin
+    evaluations: Evaluations
+    """Counts the nodes that the plugin has judged."""
     passing: Set[NodeInfo] = _NONE
     refused: Mapping[NodeInfo, Status] = _UNREFUSED
 
@@ -95,7 +97,6 @@ class Profile:
             for plugin in self._pre_filter
         ]
         self._filter = self._at("filter", (p for p in self.plugins if isinstance(p, FilterPlugin)))
-        self._named_filters = [(plugin.name, plugin) for plugin in self._filter]
         self._refusing_all = [one for one in self._filter if type(one).refuses_all is not FilterPlugin.refuses_all]
         self._post_filter = self._at("postFilter", (p for p in self.plugins if isinstance(p, PostFilterPlugin)))
         self._score = self._at("score", (p for p in self.plugins if isinstance(p, ScorePlugin)))
@@ -105,7 +106,9 @@ class Profile:
         names = [plugin.name for plugin in self._pre_filter]
         self._pre_filtered_by = [self._evaluations("PreFilter", *names[:asked]) for asked in range(len(names) + 1)]
         """Number of PreFilter plugins → how often exactly the first ones of that number have seen a pod."""
-        self._filtered_by = {plugin.name: self._evaluations("Filter", plugin.name) for plugin in self._filter}
+        self._counted_filters = [
+            (plugin.name, plugin, self._evaluations("Filter", plugin.name)) for plugin in self._filter
+        ]
         self._scored = self._evaluations("Score", *[plugin.name for plugin in self._score])
         self._reserve = self._at("reserve", (p for p in self.plugins if isinstance(p, ReservePlugin)))
         self._permit = self._at("permit", (p for p in self.plugins if isinstance(p, PermitPlugin)))
@@ -229,7 +232,7 @@ class Profile:
     def filters(self, state: CycleState) -> Sequence[FilterCall]:
         """Return the filters that take part in this cycle."""
         skipped = state.skipped_filters
-        return [FilterCall(plugin) for name, plugin in self._named_filters if name not in skipped]
+        return [FilterCall(plugin, counter) for name, plugin, counter in self._counted_filters if name not in skipped]
 
     def refuses_all(self, state: CycleState, pod: PodInfo) -> bool:
         """Return True if it is known without a computation that some filter refuses every node of the snapshot."""
@@ -251,29 +254,29 @@ class Profile:
         # If the common predicate holds for all these nodes, none of its plugins can refuse one.
         met = {} if passing is None else predicates.of_plugins
         calls: list[FilterCall] = []
-        for name, plugin in self._named_filters:
+        for name, plugin, counter in self._counted_filters:
             if name in skipped:
                 continue
             if plugin in met:
-                calls.append(FilterCall(plugin, passing or _NONE))
+                calls.append(FilterCall(plugin, counter, passing or _NONE))
                 continue
             if state.measured:
                 batch = self._measured(plugin, "Filter", plugin.filter_batch, state, pod, nodes)
             else:
                 batch = plugin.filter_batch(state, pod, nodes)
-            calls.append(FilterCall(plugin, batch.passing, batch.refused))
+            calls.append(FilterCall(plugin, counter, batch.passing, batch.refused))
         return calls
 
     def count_batch(self, filters: Sequence[FilterCall], nodes: int) -> None:
         """Count ``nodes`` evaluations of each of ``filters``, whose results were computed in a batch."""
         for call in filters:
-            self._filtered_by[call.plugin.name].times += nodes
+            call.evaluations.times += nodes
 
     def filter(self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Return the first refusal of ``node``; an error gets kube-scheduler's words."""
         for call in filters:
             plugin = call.plugin
-            self._filtered_by[plugin.name].times += 1
+            call.evaluations.times += 1
             # Tested before the refusals: nearly every node is in the set.
             if node in call.passing:
                 continue

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from cathedra.api.core.core_v1 import NodeSelector, Pod, Toleration, TopologySpreadConstraint
+from cathedra.api.core.core_v1 import NodeSelector, Pod, Service, Toleration, TopologySpreadConstraint
 from cathedra.api.core.meta_v1 import LabelSelector
 from cathedra.api.selectors import Selector, SelectorError, from_label_selector
 from cathedra.client.informer import Informer, SharedInformers
@@ -369,8 +369,11 @@ class RelatedPods:
     def selector(self, pod: Pod) -> Selector | None:
         """Return the joint selector of the services that select the pod and of its controller; None if there is
         neither."""
-        labels = self._of_services(pod)
+        services = self._services.by_index(BY_NAMESPACE, pod.metadata.namespace)
         owner = controller_of(pod)
+        if not services and owner is None:
+            return None
+        labels = _selecting(services, pod)
         added: Selector | None = None
         if owner is not None:
             key = (owner.api_version, owner.kind)
@@ -388,13 +391,15 @@ class RelatedPods:
         # An empty selector would match every pod of the namespace.
         return None if merged.empty else merged
 
-    def _of_services(self, pod: Pod) -> dict[str, str]:
-        labels: dict[str, str] = {}
-        for service in self._services.by_index(BY_NAMESPACE, pod.metadata.namespace):
-            selector = service.spec.selector
-            if selector and selector.items() <= pod.metadata.labels.items():
-                labels |= selector
-        return labels
+
+def _selecting(services: Iterable[Service], pod: Pod) -> dict[str, str]:
+    """Return the joint labels of the services that select the pod."""
+    labels: dict[str, str] = {}
+    for service in services:
+        selector = service.spec.selector
+        if selector and selector.items() <= pod.metadata.labels.items():
+            labels |= selector
+    return labels
 
 
 def _usable_selector(selector: LabelSelector | None) -> Selector | None:

@@ -253,7 +253,7 @@ class SchedulingQueue:
         # Items are never removed from a heap. One whose version differs from the entry's has left this area and is
         # skipped.
         while self._active:
-            *_, version, entry = heapq.heappop(self._active)
+            _, _, _, version, entry = heapq.heappop(self._active)
             if version == entry.area_version:
                 return self._leave(entry)
         # Nothing is active, so pods that were refused need not wait for the end of their back-off (KEP-5142). Pods with
