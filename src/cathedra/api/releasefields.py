@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
@@ -99,9 +99,7 @@ class _Fittings:
                     all_absent += [(f"{name}.{path}", default) for path, default in inner.absent]
                     # A claim shares its spec with its earlier states, and mostly with all claims of a template.
                     is_shared = kind is ResourceClaim and name == "spec"
-                    all_nested += [
-                        (f"{name}.{path}", partial(_fitted, fit) if is_shared else fit) for path, fit in inner.nested
-                    ]
+                    all_nested += [(f"{name}.{path}", _fitted(fit) if is_shared else fit) for path, fit in inner.nested]
             elif (fit := self._value_fitting(hint, in_status)) is not None:
                 nested.append((name, fit))
                 all_nested.append(nested[-1])
@@ -152,52 +150,40 @@ def _of_values(fit: Fit) -> Fit:
     return fit_mapping
 
 
-@remembered("api.releasefields.fitted", key=IDENTITY, size=256)
-def _fitted(fit: Fit, shared: Any) -> Any:
-    """Return a value that many objects share as the function returns it."""
-    return fit(shared)
+_fitted: Final = remembered("api.releasefields.fitted", key=IDENTITY, size=256)
+"""Return a function for values that many objects share, which remembers its results."""
 
 
 def _first_pass(absent: list[tuple[str, Any]], nested: list[tuple[str, Fit]], changed: Fit) -> Fit:
     """Return a function that calls ``changed`` if a field has to change, and returns the object itself otherwise."""
-    read_absent, defaults = _reader(absent), tuple([default for _, default in absent])
-    if len(absent) == 1:
-        defaults *= 2  # as its reader returns them
-    read_nested, fits = _reader(nested), [fit for _, fit in nested]
-
-    # Nearly every object is returned as it is. One call reads all fields, those of structs in it as well.
-    def fit_parts(obj: Any) -> Any:
-        for value, fit in zip(read_nested(obj), fits):  # noqa: B905  # a keyword costs as much as a part
-            if value and fit(value) is not value:
-                return changed(obj)
-        return obj
-
+    fit_parts = _first_pass_of_parts(nested, changed) if nested else _same
     if not absent:
-        return _first_pass_of_one(*nested[0], changed) if len(nested) == 1 else fit_parts
+        return fit_parts
+    read = operator.attrgetter(*[path for path, _ in absent])
+    defaults = tuple([default for _, default in absent]) if len(absent) > 1 else absent[0][1]
 
     def fit_struct(obj: Any) -> Any:
-        if read_absent(obj) != defaults:
-            return changed(obj)
-        return fit_parts(obj) if nested else obj
+        return changed(obj) if read(obj) != defaults else fit_parts(obj)
 
     return fit_struct
 
 
-def _first_pass_of_one(path: str, fit: Fit, changed: Fit) -> Fit:
-    """Return `_first_pass` of a struct with one part that can change, as most have."""
-    read = operator.attrgetter(path)
+def _first_pass_of_parts(nested: list[tuple[str, Fit]], changed: Fit) -> Fit:
+    """Return `_first_pass` of a struct without fields that have to be absent."""
+    read, fits = operator.attrgetter(*[path for path, _ in nested]), [fit for _, fit in nested]
+
+    # Nearly every object is returned as it is. One call reads all fields, those of structs in it as well.
+    def fit_parts(obj: Any) -> Any:
+        for value, fit in zip(read(obj), fits):  # noqa: B905  # a keyword costs as much as a part
+            if value and fit(value) is not value:
+                return changed(obj)
+        return obj
 
     def fit_part(obj: Any) -> Any:
         value = read(obj)
-        return changed(obj) if value and fit(value) is not value else obj
+        return changed(obj) if value and fits[0](value) is not value else obj
 
-    return fit_part
-
-
-def _reader(fields: list[tuple[str, Any]]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that reads fields by their paths into a tuple, which may be longer than the list of fields."""
-    paths = [path for path, _ in fields] or ["__class__"]
-    return operator.attrgetter(*(paths if len(paths) > 1 else paths * 2))
+    return fit_parts if len(nested) > 1 else fit_part
 
 
 _as_read: Final = operator.attrgetter("as_read")
