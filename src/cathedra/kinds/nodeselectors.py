@@ -5,7 +5,7 @@ from __future__ import annotations
 from cathedra.api import formats
 from cathedra.api.core import core_v1
 from cathedra.api.field import Constant, ErrorList, FieldPath
-from cathedra.api.formats import check
+from cathedra.api.formats import check, problems_of
 
 
 def validate_node_selector(
@@ -75,4 +75,5 @@ def _field(errors: ErrorList, path: FieldPath, expression: core_v1.NodeSelectorR
         errors.invalid(path.child("key"), expression.key, "not a valid field selector key")
         return
     for position, value in enumerate(values):
-        check(errors, path.child("values").index(position), value, formats.dns_subdomain)
+        for problem in problems_of(formats.dns_subdomain, value):
+            errors.invalid(path.child("values").index(position), value, problem)

@@ -335,7 +335,8 @@ def _key_of(member: bool, parts: Mapping[Any, FieldSet]) -> tuple[tuple[object, 
     key: list[object] = [member]
     filled = ""
     for place, below in parts.items():
-        key += place, below.number
+        key.append(place)
+        key.append(below.number)
         filled = filled or below.element
     return tuple(key), filled
 

@@ -13,7 +13,7 @@ from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import Called
 from cathedra.apiserver.computation import LARGE
-from cathedra.apiserver.ownership.tracking import tracked_converting
+from cathedra.apiserver.ownership.tracking import tracked, tracked_converting
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
@@ -41,7 +41,8 @@ def create(server: ServerContext, call: Call, obj: Any) -> Coroutine[Any, Any, C
         obj = replace(obj, metadata=metadata)
     context = server.strategy_context(call)
     if call.size < LARGE and call.definition.conversion is None:
-        return create_defaulted(server, call, _owned(call, obj, context), context)
+        owned = tracked(call, None, call.strategy.default(obj, context), context.now)
+        return create_defaulted(server, call, owned, context)
     return _create_slowly(server, call, obj, context)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import check, longer_than
+from cathedra.api.formats import check, longer_than, problems_of
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.kinds.conditions import validate_conditions
 from cathedra.kinds.definition import RequestContext
@@ -87,7 +87,8 @@ def validate_differing(status: resource.ResourceClaimStatus) -> ErrorList:
 def _place(errors: ErrorList, path: FieldPath, result: resource.DeviceRequestAllocationResult) -> None:
     """Validate the pool and the device of a result."""
     validate_pool_name(errors, path.child("pool"), result.pool)
-    check(errors, path.child("device"), result.device, formats.dns_label)
+    for problem in problems_of(formats.dns_label, result.device):
+        errors.invalid(path.child("device"), result.device, problem)
 
 
 def _nodes(errors: ErrorList, path: FieldPath, allocation: resource.AllocationResult) -> None:
