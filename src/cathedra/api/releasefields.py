@@ -29,8 +29,14 @@ Fit = Callable[[Any], Any]
 
 def of_release(obj: S, release: str) -> S:
     """Return the object as the release's decoder reads its JSON; the same object if that changes nothing."""
-    found: S = _fitting(type(obj), release, _as_read)(obj)
+    found: S = readers(release)[type(obj)](obj)
     return found
+
+
+@cache
+def readers(release: str) -> Mapping[type[KubeStruct], Fit]:
+    """Return the functions of `of_release` for a release by the type of the object."""
+    return _Readers(release)
 
 
 def without_unknown_fields(obj: S, release: str) -> S:
@@ -40,6 +46,18 @@ def without_unknown_fields(obj: S, release: str) -> S:
     """
     found: S = _fitting(type(obj), release, None)(obj)
     return found
+
+
+class _Readers(dict[type[KubeStruct], Fit]):
+    """Functions by type. Each is made when an object of its type is read for the first time."""
+
+    def __init__(self, release: str) -> None:
+        super().__init__()
+        self._release = release
+
+    def __missing__(self, kind: type[KubeStruct]) -> Fit:
+        fit = self[kind] = _fitting(kind, self._release, _as_read)
+        return fit
 
 
 # A function per type and release that reads only the fields that can matter: most writes pay one or two microseconds.

@@ -22,7 +22,7 @@ from cathedra.remembering import remembered
 _SERVER_SIDE: Final[Strategy[Any]] = Strategy()
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """A verb on a resource in one version, by a user, with the options of the write.
 
     A `RequestInfo` has the names of a URL; a call has the served definition and version behind them.

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.decoding import decode_json
-from cathedra.api.releasefields import of_release
+from cathedra.api.releasefields import readers
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, failure, not_found
 from cathedra.api.struct import encode
@@ -77,6 +77,7 @@ class InProcessTransport:
         self._agent = agent
         self._trusted = always_allows(server.authorizer, user)
         self._release = server.gates.release
+        self._readers = readers(self._release)
         self._gives_way = server.registry.settles_at_once
         self._is_shared = server.registry.shared
 
@@ -159,7 +160,7 @@ class InProcessTransport:
         if self._is_shared and not is_compared("create", call.resource, call.subresource):
             await self._server.registry.catch_up()
         if not call.subresource and call.definition.group_resource not in REVIEWS:
-            obj = of_release(obj, self._release)
+            obj = self._readers[type(obj)](obj)
             if obj is not asked.body:
                 _note_unfit(call, asked.body)
         return _shown(await self._operations.create(call, obj), record)
@@ -170,7 +171,7 @@ class InProcessTransport:
         call = self._begin(asked, record)
         if self._gives_way:
             await asyncio.sleep(0)
-        obj = of_release(asked.body, self._release)
+        obj = self._readers[type(asked.body)](asked.body)
         if obj is not asked.body:
             _note_unfit(call, asked.body)
         return _shown(await update.update(self._server, call, obj), record)
@@ -248,13 +249,13 @@ class InProcessTransport:
         if not name and verb in _NAMED:
             raise not_found(GroupResource(ref.group, ref.resource), name)
         call = Call(
-            user=self._user,
-            verb=verb,
-            definition=definition,
-            version=version,
-            namespace=asked.namespace if definition.namespaced else "",
-            name=name,
-            subresource=asked.subresource,
+            self._user,
+            verb,
+            definition,
+            version,
+            asked.namespace if definition.namespaced else "",
+            name,
+            asked.subresource,
             release=self._release,
             dry_run=options.dry_run,
             field_manager=options.field_manager,
