@@ -196,13 +196,13 @@ def _new_entry(manager: Manager, fields: FieldSet, time: Time | None) -> Managed
 
 
 def _in_order(entries: list[ManagedFieldsEntry]) -> Entries:
-    """Return entries as ``managedFields``: Apply first, then by time, then by name."""
-    if len(entries) < 2:
-        return tuple(entries)
-    try:
-        return tuple(sorted(entries, key=_order))
-    except AttributeError:  # clients may send an entry without a time
-        return tuple(sorted(entries, key=lambda entry: (entry.operation, _micros(entry), _identity(entry))))
+    """Sort entries, and return them as ``managedFields``: Apply first, then by time, then by name."""
+    if len(entries) > 1:
+        try:
+            entries.sort(key=_order)
+        except AttributeError:  # clients may send an entry without a time
+            entries.sort(key=lambda entry: (entry.operation, _micros(entry), _identity(entry)))
+    return tuple(entries)
 
 
 _order: Final = attrgetter("operation", "time.micros", "manager", "api_version", "subresource")
