@@ -51,11 +51,12 @@ class Changelog(Generic[E]):
 
     def note(self, entry: E) -> None:
         """Record a change of ``entry``."""
-        if len(self._entries) >= self.LIMIT:
+        entries = self._entries
+        if len(entries) >= self.LIMIT:
             # Marks keep the old list; so it is left alone.
-            self._entries = self._entries[self.LIMIT // 2 :]
+            entries = self._entries = entries[self.LIMIT // 2 :]
             self._first += self.LIMIT // 2
-        self._entries.append(entry)
+        entries.append(entry)
         self.last = None
 
     def mark(self) -> Mark[E]:

@@ -177,7 +177,7 @@ class SchedulingQueue:
         # Read before `done`, which drops the events that no other pod in flight needs.
         missed = list(self._in_flight.since(entry.info.uid)) if entry.info.uid in self._in_flight.left_at else []
         self._in_flight.done(entry.info.uid)
-        if not entry.unschedulable_plugins and not entry.pending_plugins:
+        if not entry.refusing_plugins:
             entry.errors += 1
             self._back_off(entry, _ATTEMPT_FAILED)
             return
@@ -244,7 +244,7 @@ class SchedulingQueue:
         return Counter(
             (plugin, entry.info.pod.spec.scheduler_name)
             for entry in self._entries.values()
-            for plugin in entry.unschedulable_plugins | entry.pending_plugins
+            for plugin in entry.refusing_plugins
         )
 
     # --- inside
@@ -335,7 +335,7 @@ class SchedulingQueue:
         if event:
             self.incoming["unschedulable", event] += 1
         self._unschedulable[entry.info.uid] = entry
-        for plugin in entry.unschedulable_plugins | entry.pending_plugins:
+        for plugin in entry.refusing_plugins:
             self._by_plugin.setdefault(plugin, {})[entry.info.uid] = entry
 
     def _enter(self, entry: QueuedPodInfo) -> None:
@@ -346,7 +346,7 @@ class SchedulingQueue:
 
     def _leave_unschedulable(self, entry: QueuedPodInfo) -> None:
         if self._unschedulable.pop(entry.info.uid, None) is not None:
-            for plugin in entry.unschedulable_plugins | entry.pending_plugins:
+            for plugin in entry.refusing_plugins:
                 self._by_plugin[plugin].pop(entry.info.uid, None)
 
     def _wake_by(
@@ -363,7 +363,7 @@ class SchedulingQueue:
                 self._requeue(entry, change.label)
 
     def _worth_requeuing(self, entry: QueuedPodInfo, change: ClusterEvent) -> bool:
-        for plugin in entry.unschedulable_plugins | entry.pending_plugins:
+        for plugin in entry.refusing_plugins:
             for registration in self._registered.get((plugin, change.resource), ()):
                 if not registration.matches(change):
                     continue

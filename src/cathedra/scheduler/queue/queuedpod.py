@@ -31,6 +31,14 @@ class QueuedPodInfo(msgspec.Struct):
     """Counts moves; an item in a heap with another number is stale."""
 
     @property
+    def refusing_plugins(self) -> frozenset[str]:
+        """Return the plugins for whose events the pod waits."""
+        # A union of sets costs more than the test, and pending plugins are rare.
+        if not self.pending_plugins:
+            return self.unschedulable_plugins
+        return self.unschedulable_plugins | self.pending_plugins
+
+    @property
     def uid(self) -> str:
         """Return the UID of the pod."""
         return self.info.uid
