@@ -36,7 +36,7 @@ def of_release(obj: S, release: str) -> S:
 @cache
 def readers(release: str) -> Mapping[type[KubeStruct], Fit]:
     """Return the functions of `of_release` for a release by the type of the object."""
-    return _Readers(release)
+    return _ReleaseReaders(release)
 
 
 def without_unknown_fields(obj: S, release: str) -> S:
@@ -48,7 +48,7 @@ def without_unknown_fields(obj: S, release: str) -> S:
     return found
 
 
-class _Readers(dict[type[KubeStruct], Fit]):
+class _ReleaseReaders(dict[type[KubeStruct], Fit]):
     """Functions by type. Each is made when an object of its type is read for the first time."""
 
     def __init__(self, release: str) -> None:
