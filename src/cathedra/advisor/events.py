@@ -7,7 +7,6 @@ nothing, and a reason whose event has expired on the server while the object sti
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -16,7 +15,7 @@ from cathedra.advisor.sentences import shape_of
 from cathedra.api.core.core_v1 import Event, ObjectReference
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.client.backoff import TokenBucket
-from cathedra.client.events import EventRecorder, shortened
+from cathedra.client.events import EventRecorder, RecordedEvent, shortened
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import EVENTS
 from cathedra.clock import Clock
@@ -41,6 +40,8 @@ class _WrittenEvent(msgspec.Struct, frozen=True):
     """Wall-clock time, in seconds."""
     name: str = ""
     """Name of the event; "" until it has been read back."""
+    before: _WrittenEvent | None = None
+    """The one that the object has until this one is written."""
 
 
 class AdvisorEvents:
@@ -57,6 +58,7 @@ class AdvisorEvents:
     ) -> None:
         """``per_minute``: events in a minute at most; unless ``enabled``, none are written."""
         self._recorder, self._clock, self._enabled = recorder, clock, enabled
+        recorder.listen(self._drop)
         self._bucket = TokenBucket(clock, rate=per_minute / 60, burst=per_minute)
         self._written: dict[_Key, _WrittenEvent] = {}
         self._deferred: dict[_Key, str] = {}
@@ -99,20 +101,21 @@ class AdvisorEvents:
         if len(self._written) >= MOST:
             # The oldest one: at worst its event is written once more.
             del self._written[next(iter(self._written))]
-        self._written[key] = _WrittenEvent(shape, now)
+        before = msgspec.structs.replace(last, before=None) if last is not None else None
+        self._written[key] = _WrittenEvent(shape, now, before=before)
         self.counts["written"] += 1
-        self._recorder.record(
-            about, "Warning", reason, message, on_drop=partial(self._drop, key, self._written[key], last)
-        )
+        self._recorder.record(about, "Warning", reason, message)
         return True
 
-    def _drop(self, key: _Key, given: _WrittenEvent, before: _WrittenEvent | None) -> None:
+    def _drop(self, event: RecordedEvent) -> None:
         """Forget an event that was not written: the object still has the one before, or none."""
-        if self._written.get(key) is not given:
+        key = (event.regarding.uid, event.reason)
+        given = self._written.get(key)
+        if given is None or given.name or given.shape != shape_of(event.message):
             return
         del self._written[key]
-        if before is not None:
-            self._written[key] = before
+        if given.before is not None:
+            self._written[key] = given.before
         now = self._clock.now()
         # Those of objects that are not reported any longer must not accumulate.
         self._dropped = {one: at for one, at in self._dropped.items() if now - at < SETTLE_SECONDS}

@@ -94,7 +94,7 @@ class _Written(msgspec.Struct):
     last_written: float = 0.0
 
 
-class _Note(msgspec.Struct, frozen=True):
+class RecordedEvent(msgspec.Struct, frozen=True):
     """A recorded event before aggregation."""
 
     regarding: ObjectReference
@@ -104,7 +104,6 @@ class _Note(msgspec.Struct, frozen=True):
     action: str
     at: float
     component: str
-    on_drop: Callable[[], None] | None
 
 
 def shortened(message: str) -> str:
@@ -135,7 +134,7 @@ class EventRecorder:
         self._clock = clock
         self._host = host
         self._instance = instance or host or component
-        self._notes: deque[_Note] = deque()
+        self._notes: deque[RecordedEvent] = deque()
         """Events that wait to be written. An `asyncio.Queue` takes 5,000 instructions more for each."""
         self._recorded = asyncio.Event()
         self._similar: _Recent[_Similar] = _Recent(lambda: _Similar(set()), remembered)
@@ -147,6 +146,7 @@ class EventRecorder:
         self._last_nanoseconds = 0
         self._offset = crc32(f"{component} {self._host} {self._instance}".encode()) % 1000
         self.dropped = 0
+        self._on_drop: Callable[[RecordedEvent], object] = lambda _: None
 
     def record(
         self,
@@ -157,24 +157,26 @@ class EventRecorder:
         *,
         action: str = "",
         component: str = "",
-        on_drop: Callable[[], None] | None = None,
     ) -> None:
         """Record an event about ``involved`` (an object, or an `ObjectReference` to one or to a part of it).
 
         ``reason`` is one word in CamelCase; ``component`` is named as the source instead of the recorder's own, for a
-        part that has a name of its own in Kubernetes. ``on_drop`` is called if the event is not written in the end.
+        part that has a name of its own in Kubernetes.
         """
         regarding, now = self._reference(involved), self._clock.now()
         component = component or self._component
-        note = _Note(regarding, type_, reason, shortened(message), action, now, component, on_drop)
+        note = RecordedEvent(regarding, type_, reason, shortened(message), action, now, component)
         if len(self._notes) < QUEUED:
             self._notes.append(note)
             self._recorded.set()
             return
         # Dropped and counted: waiting would let a slow API server stop the scheduler.
         self.dropped += 1
-        if on_drop is not None:
-            on_drop()
+        self._on_drop(note)
+
+    def listen(self, on_drop: Callable[[RecordedEvent], object]) -> None:
+        """Have ``on_drop`` called for each event that is not written in the end."""
+        self._on_drop = on_drop
 
     def _reference(self, involved: KubeObject | ObjectReference) -> ObjectReference:
         """Return a reference to ``involved``, in the version that the server has of the kind."""
@@ -206,12 +208,12 @@ class EventRecorder:
                 # One odd event must not end the part that records it.
                 _LOG.exception("event %s on %s was not written", note.reason, note.regarding.name)
                 written = False
-            if not written and note.on_drop is not None:
-                note.on_drop()
+            if not written:
+                self._on_drop(note)
 
     # The classic form.
 
-    async def _write_counted(self, note: _Note) -> bool:
+    async def _write_counted(self, note: RecordedEvent) -> bool:
         """Write an event, or count it in one that is there. Return False if its source has used up its rate."""
         source = (note.regarding.kind, note.regarding.namespace, note.regarding.name, note.regarding.uid)
         alike = (source, note.component, note.regarding.field_path, note.type, note.reason)
@@ -248,7 +250,7 @@ class EventRecorder:
         await self._create(event, written)
         return True
 
-    def _is_one_of_many(self, alike: Hashable, note: _Note) -> bool:
+    def _is_one_of_many(self, alike: Hashable, note: RecordedEvent) -> bool:
         similar = self._similar.of(alike)
         if note.at - similar.last > SIMILAR_SECONDS:
             similar.messages.clear()
@@ -262,7 +264,7 @@ class EventRecorder:
 
     # The newer form.
 
-    async def _write_series(self, note: _Note) -> bool:
+    async def _write_series(self, note: RecordedEvent) -> bool:
         written = self._series.of((note.regarding, note.type, note.reason, note.action))
         if written.count and note.at - written.last_seen <= SERIES_SECONDS:
             written.count += 1
@@ -304,7 +306,7 @@ class EventRecorder:
 
     # Both.
 
-    def _new_metadata(self, note: _Note) -> ObjectMeta:
+    def _new_metadata(self, note: RecordedEvent) -> ObjectMeta:
         # Two events in one tick of the clock still need different names. Below a microsecond, which is all that the
         # clock has, each recorder has a number of its own.
         tick = int(note.at * 1_000_000) * 1000 + self._offset

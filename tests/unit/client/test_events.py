@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -211,8 +210,9 @@ def test_the_caller_learns_of_an_event_that_is_not_written(failures: list[Except
         server = FakeTransport()
         server.failures += failures
         recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock())
+        recorder.listen(lambda event: dropped.append(event.reason))
         for reason in ("First", "Second"):
-            recorder.record(POD, "Normal", reason, "text", on_drop=partial(dropped.append, reason))
+            recorder.record(POD, "Normal", reason, "text")
         async with beside(recorder.run()):
             await asyncio.sleep(WRITTEN_SECONDS)
         return dropped, [one.reason for one in server.objects.values() if isinstance(one, Event)]
@@ -225,8 +225,9 @@ def test_the_caller_learns_of_an_event_for_which_there_is_no_room(monkeypatch: p
     dropped: list[str] = []
 
     async def body(recorder: EventRecorder) -> None:
+        recorder.listen(lambda event: dropped.append(event.reason))
         for reason in ("First", "Second"):
-            recorder.record(POD, "Normal", reason, "text", on_drop=partial(dropped.append, reason))
+            recorder.record(POD, "Normal", reason, "text")
 
     assert [event.reason for event in events(body)] == ["First"]
     assert dropped == ["Second"]
