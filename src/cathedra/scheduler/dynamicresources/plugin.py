@@ -470,7 +470,11 @@ class DynamicResources(
         candidates = [claim for claim in stored if _only_used_by(claim, pod.pod)]
         try:
             if candidates:
-                await self._writer.deallocate(self._random.choice(candidates))
+                claim = self._random.choice(candidates)
+                # Its devices would be free for others while the pod uses them.
+                if claim.status.reserved_for and await self._writer.has_node(pod.pod):
+                    return unschedulable("the pod was placed elsewhere in the meantime")
+                await self._writer.deallocate(claim)
                 return unschedulable("deallocation of ResourceClaim completed")
             if cycle.demand is not None and cycle.demand.stale is not None:
                 await self._writer.delete(cycle.demand.stale)

@@ -16,7 +16,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.client import Client, ResourceClient
 from cathedra.client.objects import key_of, with_metadata
-from cathedra.client.resources import RESOURCECLAIMS
+from cathedra.client.resources import PODS, RESOURCECLAIMS
 from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
 
@@ -84,6 +84,21 @@ class ClaimWriter:
         released = await self._of(claim).patch(claim.metadata.name, PatchType.STRATEGIC, patch, "status")
         self._assume(released)
         return released
+
+    async def has_node(self, pod: Pod) -> bool:
+        """Return True if the pod has a node by now. Another scheduler that works at the same time, or a former leader,
+        may have placed it, and this one not have seen that yet.
+
+        Raises:
+            StatusError, ConnectionError: the server refused or cannot be reached.
+        """
+        try:
+            live = await self.client.resource(PODS, pod.metadata.namespace).get(pod.metadata.name)
+        except StatusError as error:
+            if error.is_not_found:
+                return False
+            raise
+        return live.metadata.uid == pod.metadata.uid and bool(live.spec.node_name)
 
     async def deallocate(self, claim: ResourceClaim) -> ResourceClaim:
         """Clear allocation, consumers and device status of a claim without consumers.

@@ -257,6 +257,39 @@ async def test_a_claim_that_somebody_else_uses_is_not_taken_away(world: World) -
     assert await world.node_of("second") == ""
 
 
+class Placing(PassedOn):
+    """Shows the scheduler pods as another scheduler has placed them, which its watch does not show yet."""
+
+    def __init__(self, inner: Any, node: str) -> None:
+        self._inner, self._node = inner, node
+
+    async def call(self, call: APICall) -> Any:
+        found = await self._inner.call(call)
+        if call.verb != "get" or call.ref.resource != "pods":
+            return found
+        return replace(found, spec=replace(found.spec, node_name=self._node))
+
+
+@pytest.mark.parametrize(("placed", "node"), [("n1", "n1"), ("", "n2")])
+def test_the_claim_of_a_pod_that_another_scheduler_has_placed_is_not_taken_away(placed: str, node: str) -> None:
+    @run_with(lambda test: play(test, transport=lambda inner: Placing(inner, placed)))
+    async def scenario(world: World) -> None:
+        await gpus(world, "n1", "n2")
+        await world.create(claim("c"), user("first", "c", nodeSelector={"kubernetes.io/hostname": "n1"}))
+        await world.quiet()
+        gates = [{"name": "not-yet"}]
+        await world.create(user("second", "c", nodeSelector={"kubernetes.io/hostname": "n2"}, schedulingGates=gates))
+        held, second = await world.claim("c"), await world.api(Pod).get("second")
+        consumer = replace(held.status.reserved_for[0], name="second", uid=second.metadata.uid)
+        reserved = replace(held.status, reserved_for=(consumer,))
+        await world.api(ResourceClaim).update_status(replace(held, status=reserved))
+        await world.api(Pod).update(replace(second, spec=replace(second.spec, scheduling_gates=())))
+        await world.quiet()
+        assert await world.devices("c") == [(node, "gpu-0")]
+
+    scenario()
+
+
 class Meddler(PassedOn):
     """Lets the scheduler's first status updates of claims fail."""
 
