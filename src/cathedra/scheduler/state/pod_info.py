@@ -323,8 +323,8 @@ def _sums_of(pod: Pod) -> _Sums:
 
 
 def _plain_sums(*resources: ResourceRequirements) -> _Sums:
-    """Return the sums of pods that have nothing but containers with these resources: those of a template share them."""
-    # Pods of a dump share no objects. Their amounts are few, and hashing them takes a fifth of the time of adding them.
+    """Return the sums of pods that have nothing but containers with these resources. Equal requests share them."""
+    # By value: pods of a dump share no objects. Hashing the amounts takes a fifth of the time of adding them.
     return _sums_of_requests(*[tuple(one.requests.items()) for one in resources])
 
 
