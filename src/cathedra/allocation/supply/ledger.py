@@ -70,14 +70,13 @@ class Ledger:
     holdings.
     """
 
-    __slots__ = ("_assumed", "_changelog", "_entered", "_large", "_pools", "_results", "_sharing", "_snapshot")
+    __slots__ = ("_assumed", "_changelog", "_large", "_pools", "_results", "_sharing", "_snapshot")
 
     def __init__(self) -> None:
         self._pools: SharedMap[PoolID, PoolLedger] = SharedMap()
         self._large: dict[PoolID, SharedMap[str, tuple[Holding, ...]]] = {}
-        self._entered: dict[str, tuple[tuple[PoolID, str, Holding], ...]] = {}
         self._results: dict[str, tuple[DeviceRequestAllocationResult, ...]] = {}
-        """The results from which `_entered` was made: a claim that is added again mostly has the same."""
+        """Claim → its results, those with admin access too."""
         self._assumed: set[str] = set()
         self._sharing: set[PoolID] = set()
         """Pools in which a share was entered since nothing was held of them."""
@@ -149,59 +148,52 @@ class Ledger:
         """Another ledger with the same entries, to try things out."""
         other = Ledger()
         # Shared maps copy on write, so this costs references only.
-        other._pools, other._entered, other._assumed = self._pools.copy(), dict(self._entered), set(self._assumed)
-        other._results, other._sharing = dict(self._results), set(self._sharing)
+        other._pools, other._results = self._pools.copy(), dict(self._results)
+        other._assumed, other._sharing = set(self._assumed), set(self._sharing)
         other._large = {pool: holdings.copy() for pool, holdings in self._large.items()}
         return other
 
     def statistics(self) -> dict[str, int]:
         """Return the numbers of claims with holdings, of assumed claims, and of touched pools."""
-        return {"claims": len(self._entered), "assumed": len(self._assumed), "pools": len(self._pools)}
+        holding = sum(not all(one.admin_access for one in results) for results in self._results.values())
+        return {"claims": holding, "assumed": len(self._assumed), "pools": len(self._pools)}
 
     def _enter(self, uid: str, name: str, results: tuple[DeviceRequestAllocationResult, ...]) -> None:
-        # Fast path: every update of a claim comes here, and most change something else. Comparing tuples is cheaper
-        # than building the entries.
+        # Fast path: every update of a claim comes here, and most change something else.
         if self._results.get(uid) == results:
             return
-        entries = tuple(
-            [
-                ((result.driver, result.pool), result.device, _holding(name, uid, result))
-                for result in results
-                if not result.admin_access
-            ]
-        )
-        before = self._entered.get(uid, ())
-        if before == entries:
-            return
-        if before:
-            self._leave(uid)
-        if not entries:
-            return
-        self._entered[uid] = entries
+        self._leave(uid)
         self._results[uid] = results
-        self._change(entries, uid, entering=True)
+        self._change(results, uid, name)
 
     def _leave(self, uid: str) -> None:
-        entries = self._entered.pop(uid, ())
-        if entries:
-            del self._results[uid]
-            self._change(entries, uid, entering=False)
+        results = self._results.pop(uid, None)
+        if results is not None:
+            self._change(results, uid, None)
 
-    def _change(self, entries: tuple[tuple[PoolID, str, Holding], ...], uid: str, *, entering: bool) -> None:
-        self._snapshot = None
+    def _change(self, results: tuple[DeviceRequestAllocationResult, ...], uid: str, entering: str | None) -> None:
+        """Add the devices of a claim under its name, or remove them if no name is given."""
         changed: dict[PoolID, dict[str, tuple[Holding, ...]] | SharedMap[str, tuple[Holding, ...]]] = {}
-        for pool, device, holding in entries:
+        for result in results:
+            if result.admin_access:
+                continue
+            pool, device = (result.driver, result.pool), result.device
             holdings = changed.get(pool)
             if holdings is None:
                 holdings = changed[pool] = self._changeable(pool)
-            if holding.share_id is not None:
-                self._sharing.add(pool)
             before = holdings.pop(device, ())
-            after = (_entered(before, holding) if before else (holding,)) if entering else _left(before, uid)
+            if entering is None:
+                after = _left(before, uid)
+            else:
+                made = _holding(entering, uid, result)
+                after = _entered(before, made) if before else (made,)
+                if made.share_id is not None:
+                    self._sharing.add(pool)
             if after:
                 holdings[device] = after
-            self._changelog.note((*pool, device))
+            self._changelog.note((result.driver, result.pool, device))
         for pool, holdings in changed.items():
+            self._snapshot = None
             if holdings:
                 now = holdings.snapshot() if isinstance(holdings, SharedMap) else holdings
                 self._pools[pool] = PoolLedger(now, pool in self._sharing)
