@@ -25,6 +25,8 @@ from cathedra.scheduler.state.snapshot import EachNode
 FEWEST_NODES = 100
 """Least number of feasible nodes that are searched for."""
 LOWEST_PERCENTAGE = 5
+_DRAWS: Final = 4
+"""Number of nodes that are drawn before those with the largest total are counted."""
 _name_of: Final[Callable[[NodeInfo], str]] = attrgetter("name")
 _UNREFUSED: Final[Mapping[NodeInfo, Status]] = {}
 
@@ -71,30 +73,16 @@ class NodeSearch:
 
     def _best(self, totals: Sequence[int], bound: int | None) -> int:
         """Return the place of the largest total; if there are several, a random one of them."""
-        # Mostly a node reaches the bound, or all are equal. Counting equal numbers costs an eighth of finding the
-        # largest.
-        best = totals[0] if bound is None else bound
-        number = totals.count(best)
-        if number == 0 or (bound is None and number < len(totals)):
-            best = max(totals)
-            number = totals.count(best)
-        if number == 1:
-            return totals.index(best)
-        chosen = self._random.choice(range(number))
-        if number == len(totals):
-            return chosen
-        # It is not before ``chosen``, and as many places behind it at most as there are others. Bisected, because
-        # counting takes no step of Python for each node.
-        place, end = chosen, chosen + len(totals) - number + 1
-        chosen -= totals[:place].count(best)
-        while end - place > 1:
-            middle = (place + end) // 2
-            before = totals[place:middle].count(best)
-            if chosen < before:
-                end = middle
-            else:
-                chosen -= before
-                place = middle
+        best = max(totals) if bound is None else bound
+        # Mostly nearly all nodes are equally good. Drawing one of them takes no step for each node.
+        for _ in range(_DRAWS):
+            place = int(self._random.random() * len(totals))
+            if totals[place] == best:
+                return place
+        best = max(totals)
+        place = totals.index(best)
+        for _ in range(self._random.randrange(totals.count(best))):
+            place = totals.index(best, place + 1)
         return place
 
     def _feasible(
