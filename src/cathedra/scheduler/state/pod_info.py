@@ -164,7 +164,7 @@ class PodInfo:
             # Everything is derived from spec, labels and reported resources.
             return self._with(pod)
         later = PodInfo(pod)
-        return later if later._sums == self._sums else None
+        return later if later._sums() == self._sums() else None
 
     def on(self, node: str, taken: tuple[NodeAllocatableResourceClaimStatus, ...] = ()) -> PodInfo:
         """Return the pod bound to ``node``, with the amounts ``taken`` that its devices take of the node."""
@@ -187,20 +187,19 @@ class PodInfo:
     @_Derived
     def requests(self) -> Amounts:
         """Amounts that the pod takes of its node, without zeros."""
-        return self._sums.requests
+        return self._sums().requests
 
     @_Derived
     def scoring_requests(self) -> tuple[int, int]:
         """Milli-cpu and bytes of memory for scoring, with defaults for containers without a request."""
-        return self._sums.scoring
+        return self._sums().scoring
 
-    @_Derived
     def _sums(self) -> _Sums:
         spec = self.pod.spec
         plain = not spec.init_containers and spec.resources is None and not spec.overhead
         has_only_containers = plain and not reports_resources(self.pod)
         sums = _plain_sums(*map(_resources, spec.containers)) if has_only_containers else _sums_of(self.pod)
-        # Every pod with a node needs all of them, so they are computed together.
+        # Every pod with a node needs all of them, so they are kept together.
         derived = self.__dict__
         derived["requests"], derived["scoring_requests"] = sums.requests, sums.scoring
         derived["qualified"] = sums.qualified
@@ -237,7 +236,7 @@ class PodInfo:
     @_Derived
     def qualified(self) -> tuple[str, ...]:
         """Requested resources that devices may provide: all with a domain in their name."""
-        return self._sums.qualified
+        return self._sums().qualified
 
     @_Derived
     def required_affinity(self) -> tuple[AffinityTerm, ...]:
@@ -324,13 +323,15 @@ def _sums_of(pod: Pod) -> _Sums:
 
 def _plain_sums(*resources: ResourceRequirements) -> _Sums:
     """Return the sums of pods that have nothing but containers with these resources. Equal requests share them."""
-    # By value: pods of a dump share no objects. Hashing the amounts takes a fifth of the time of adding them.
-    return _sums_of_requests(*[tuple(one.requests.items()) for one in resources])
+    # By value: pods of a dump share no objects. Numbers are hashed and compared in C.
+    return _sums_of_requests(*[tuple([(name, of.nanos) for name, of in one.requests.items()]) for one in resources])
 
 
 @remembered("sums of equal requests", size=256)
-def _sums_of_requests(*requests: tuple[tuple[str, Quantity], ...]) -> _Sums:
-    resources = [ResourceRequirements(requests=dict(one)) for one in requests]
+def _sums_of_requests(*requests: tuple[tuple[str, int], ...]) -> _Sums:
+    resources = [
+        ResourceRequirements(requests={name: Quantity.of_nanos(nanos) for name, nanos in one}) for one in requests
+    ]
     return _sums_of(Pod(spec=PodSpec(containers=tuple([Container(resources=one) for one in resources]))))
 
 
