@@ -16,7 +16,7 @@ from cathedra.allocation.errors import NodeError
 from cathedra.allocation.refusal import Refusal
 from cathedra.allocation.supply.ledger import PoolState
 from cathedra.allocation.supply.pools import NodeSupply
-from cathedra.allocation.supply.snapshots import Mark
+from cathedra.allocation.supply.snapshots import Changelog
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult
 
@@ -61,7 +61,7 @@ class FittingNodes:
     Between two pods few nodes change, so only those are computed again.
     """
 
-    __slots__ = ("_mark", "erring", "fitting", "refusing")
+    __slots__ = ("_followed", "erring", "fitting", "refusing")
 
     def __init__(self) -> None:
         self.fitting: set[int] = set()
@@ -69,19 +69,19 @@ class FittingNodes:
         """Positions on which the claims do not fit."""
         self.erring: set[int] = set()
         """Positions on which no device can be allocated because of an error of the node."""
-        self._mark: Mark[int] | None = None
+        self._followed = -1
 
     def follow(
-        self, mark: Mark[int], classes: Sequence[NodeClass | None], answers: Mapping[NodeClass, SharedAnswer]
+        self, changes: Changelog[int], classes: Sequence[NodeClass | None], answers: Mapping[NodeClass, SharedAnswer]
     ) -> None:
-        """Advance to the moment ``mark``, at which the nodes have these classes. Positions whose result is not cached
-        count as not computed."""
+        """Advance to this moment, at which the nodes have these classes. Positions whose result is not cached count as
+        not computed."""
+        before, self._followed = self._followed, changes.end
         # Fast path: between two pods usually nothing has changed.
-        if mark is self._mark:
+        if before == changes.end:
             return
-        changed = None if self._mark is None else mark.since(self._mark)
-        self._mark = mark
-        # The history does not reach back to the last mark, so any node may have changed.
+        changed = changes.since(before)
+        # The history does not reach back so far, so any node may have changed.
         if changed is None:
             self.fitting.clear()
             self.refusing.clear()

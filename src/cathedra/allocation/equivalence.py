@@ -147,7 +147,7 @@ class NodeEquivalence:
 
     def fitting(self, known: AnswerCache) -> FittingNodes:
         """Return the rows on which the claims with these cached results fit, at the moment of the last `follow`."""
-        known.nodes.follow(self._changed.last or self._changed.mark(), self._rows, known.shared)
+        known.nodes.follow(self._changed, self._rows, known.shared)
         return known.nodes
 
     def answers(self, request_key: object) -> AnswerCache:
@@ -194,7 +194,7 @@ class NodeEquivalence:
 
     def _begin(self, rows: int) -> None:
         self._rows = [None] * rows
-        self._changed = Changelog()
+        self._changed.drop()
         self._supplies = {}
         self._rows_of_node, self._rows_of_supply = {}, {}
         self._supplies_of_pool, self._supplies_of_extent = {}, {}

@@ -7,9 +7,8 @@ keys (`cathedra.scheduler.state.snapshot`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial
-from typing import Final, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -17,14 +16,15 @@ from cathedra.scheduler.framework.plugin import (
     FilterPlugin,
     NodePredicate,
     NodeScore,
-    Plugin,
     ScorePlugin,
 )
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import Given
 
-P = TypeVar("P", bound=Plugin)
-
+_Predicate = tuple[Callable[..., bool], Given]
+_Weighted = tuple[int, Callable[..., int], Given]
+"""A weight and a score."""
 _NONE: Final = frozenset[str]()
 
 
@@ -61,9 +61,11 @@ class ProfilePlugins:
     ) -> None:
         # This runs for every pod: plugins are not called for what their base class answers.
         self._with_predicate = [one for one in filters if type(one).predicate is not FilterPlugin.predicate]
-        depending = [one for one in scores if _depends_on_pod(type(one))]
-        self._depending = [(one.name, weights[one.name], one) for one in depending]
-        self._called = [one for one in scores if one not in depending]
+        scoring = [one for one in scores if type(one).node_score is not ScorePlugin.node_score]
+        self._scoring = [(weights[one.name], one) for one in scoring]
+        others = [one for one in scores if one not in scoring]
+        self._undecided = [one for one in others if type(one).scores_zero is not ScorePlugin.scores_zero]
+        self._called = [one for one in others if one not in self._undecided]
         self._unconditional = _without_condition(self._called)
 
     def predicates(self, pod: PodInfo) -> PodPredicates:
@@ -73,23 +75,21 @@ class ProfilePlugins:
             predicate = plugin.predicate(pod)
             if predicate is not None:
                 of_plugins[plugin] = predicate
-        return PodPredicates(of_plugins, all_of(of_plugins))
+        return PodPredicates(of_plugins, all_of(of_plugins.values()))
 
     def scores(self, pod: PodInfo) -> PodScores:
         """Return the plugins that may score nodes for ``pod``."""
+        others = [one for one in self._undecided if not one.scores_zero(pod)]
         parts: list[ScorePlugin] = []
-        others: list[ScorePlugin] = []
-        key: list[Hashable] = []
-        weighted: list[tuple[int, Callable[[NodeInfo], int]]] = []
-        for name, weight, plugin in self._depending:
+        weighted: list[_Weighted] = []
+        for weight, plugin in self._scoring:
             score = plugin.node_score(pod)
             if score is not None:
                 parts.append(plugin)
-                key.append((name, weight, score.key))
-                weighted.append((weight, score.of))
+                weighted.append((weight, score.of, score.given))
             elif not plugin.scores_zero(pod):
                 others.append(plugin)
-        total = NodeScore(tuple(key), partial(_weighted_sum, weighted)) if parts else None
+        total = NodeScore(_weighted_sum, (tuple(weighted),)) if parts else None
         if not others:
             return PodScores(self._called, self._unconditional, parts, total)
         # The order of plugins whose scores are added does not matter.
@@ -97,41 +97,33 @@ class ProfilePlugins:
         return PodScores(called, _without_condition(called), parts, total)
 
 
-def _depends_on_pod(kind: type[ScorePlugin]) -> bool:
-    """Return True if plugins of a kind may score nodes by themselves or have no opinion, depending on the pod."""
-    return kind.node_score is not ScorePlugin.node_score or kind.scores_zero is not ScorePlugin.scores_zero
-
-
 def _without_condition(plugins: Sequence[ScorePlugin]) -> Sequence[ScorePlugin]:
     return [one for one in plugins if one.zero_where is None]
 
 
-def all_of(predicates: Mapping[P, NodePredicate]) -> NodePredicate | None:
-    """Return the conjunction of the predicates of plugins; None if there are none."""
+def all_of(predicates: Collection[NodePredicate]) -> NodePredicate | None:
+    """Return the conjunction of predicates; None if there are none."""
     if not predicates:
         return None
     lacking = _NONE
-    key: list[Hashable] = []
-    holds: list[Callable[[NodeInfo], bool]] = []
-    for plugin, one in predicates.items():
-        # A plugin chooses its keys without knowing the others': its name keeps them apart.
-        key.append((plugin.name, one.key))
-        holds.append(one.holds)
+    parts: list[_Predicate] = []
+    for one in predicates:
+        parts.append((one.of, one.given))
         if one.lacking:
             lacking |= one.lacking
-    there = all_of({plugin: one.there or one for plugin, one in predicates.items()}) if lacking else None
-    return NodePredicate(tuple(key), partial(_all_hold, holds), lacking, there)
+    there = all_of([one.there or one for one in predicates]) if lacking else None
+    return NodePredicate(_all_hold, (tuple(parts),), lacking, there)
 
 
-def _all_hold(predicates: Sequence[Callable[[NodeInfo], bool]], node: NodeInfo) -> bool:
-    for holds in predicates:  # noqa: SIM110  # a generator costs as much as two predicates
-        if not holds(node):
+def _all_hold(predicates: Iterable[_Predicate], node: NodeInfo) -> bool:
+    for holds, given in predicates:  # noqa: SIM110  # a generator costs as much as two predicates
+        if not holds(*given, node):
             return False
     return True
 
 
-def _weighted_sum(parts: Sequence[tuple[int, Callable[[NodeInfo], int]]], node: NodeInfo) -> int:
+def _weighted_sum(parts: Iterable[_Weighted], node: NodeInfo) -> int:
     total = 0
-    for weight, score in parts:
-        total += weight * score(node)
+    for weight, score, given in parts:
+        total += weight * score(*given, node)
     return total

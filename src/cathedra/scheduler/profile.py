@@ -100,7 +100,7 @@ class Profile:
         self._refusing_all = [one for one in self._filter if type(one).refuses_all is not FilterPlugin.refuses_all]
         self._post_filter = self._at("postFilter", (p for p in self.plugins if isinstance(p, PostFilterPlugin)))
         self._score = self._at("score", (p for p in self.plugins if isinstance(p, ScorePlugin)))
-        self._zero_where = all_of({one: one.zero_where for one in self._score if one.zero_where is not None})
+        self._zero_where = all_of([one.zero_where for one in self._score if one.zero_where is not None])
         self._weights = {plugin.name: self._weight(plugin) for plugin in self._score}
         self._searching = ProfilePlugins(self._filter, self._score, self._weights)
         names = [plugin.name for plugin in self._pre_filter]
@@ -326,11 +326,11 @@ class Profile:
         totals: list[int] | None = None
         bound: int | None = None
         if scoring.total is not None:
-            totals, bound = snapshot.totals_of(scoring.total.key, scoring.total.of, nodes)
+            totals, bound = snapshot.totals_of(scoring.total.of, scoring.total.given, nodes)
             if state.measured:
                 self._ran_together(scoring.parts, "Score", began)
         # If every node scores zero for a plugin, adding the zeros changes no order, and the plugin need not be called.
-        all_zero = zero is not None and snapshot.all_are(zero.key, zero.holds, nodes)
+        all_zero = zero is not None and snapshot.all_are(zero.of, zero.given, nodes)
         for plugin in scoring.unconditional if all_zero else scoring.called:
             if state.measured:
                 scores = self._measured(plugin, "Score", plugin.score, state, pod, nodes)
@@ -441,7 +441,7 @@ def _meeting(predicate: NodePredicate | None, snapshot: Snapshot, nodes: Sequenc
     if predicate.there is not None and predicate.lacking.isdisjoint(snapshot.resources()):
         # The cluster has none of the resources that the full predicate tests, so the shorter one gives equal results.
         predicate = predicate.there
-    meeting = snapshot.nodes_that(predicate.key, predicate.holds, nodes)
+    meeting = snapshot.nodes_that(predicate.of, predicate.given, nodes)
     return meeting if len(meeting) == len(snapshot.nodes) or meeting.issuperset(nodes) else None
 
 

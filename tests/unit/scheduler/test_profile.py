@@ -196,6 +196,14 @@ def test_what_is_kept_about_nodes_is_what_each_plugin_says_anew(dice: random.Ran
         assert bound is None or bound >= max(totals)
 
 
+def has_label(label: str, value: str, node: NodeInfo) -> bool:
+    return node.node.metadata.labels.get(label) == value
+
+
+def processors(node: NodeInfo) -> int:
+    return node.allocatable["cpu"] // 1000
+
+
 class OwnNodes(PreFilterPlugin, FilterPlugin, ScorePlugin):
     """Accepts nodes of the pod's own tenant alone, and scores them for the pods of blue."""
 
@@ -210,11 +218,7 @@ class OwnNodes(PreFilterPlugin, FilterPlugin, ScorePlugin):
 
     def predicate(self, pod: PodInfo) -> NodePredicate | None:
         owner = pod.pod.metadata.labels.get(self.label)
-        return (
-            None
-            if owner is None
-            else NodePredicate(owner, lambda node: node.node.metadata.labels.get(self.label) == owner)
-        )
+        return None if owner is None else NodePredicate(has_label, (self.label, owner))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         predicate = self.predicate(pod)
@@ -224,7 +228,7 @@ class OwnNodes(PreFilterPlugin, FilterPlugin, ScorePlugin):
         return pod.pod.metadata.labels.get(self.label) != "blue"
 
     def node_score(self, pod: PodInfo) -> NodeScore | None:
-        return None if self.scores_zero(pod) else NodeScore("blue", lambda node: node.allocatable["cpu"] // 1000)
+        return None if self.scores_zero(pod) else NodeScore(processors)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         score = self.node_score(pod)

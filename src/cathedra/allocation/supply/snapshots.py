@@ -1,8 +1,9 @@
 """Snapshots that are cheap, and the changes between two of them.
 
 Inventory and ledger record every change in a `Changelog`, and their snapshots carry a mark. A reader that keeps a
-derived value up to date passes its old mark to the new one and gets the entries between them. The changelog is bounded:
-for an old mark it returns None, and the reader starts afresh.
+derived value up to date passes its old mark to the new one and gets the entries between them. A reader of the present
+keeps its position in the changelog instead. The changelog is bounded: for an old mark or position it returns None, and
+the reader starts afresh.
 
 `SharedMap` is a mapping of which a snapshot is cheap, however large it is. A scheduler takes a snapshot after every
 claim, and a copy of a dict of all pools would cost more than the claim itself. Entries lie in parts that snapshots
@@ -38,7 +39,7 @@ class Mark(msgspec.Struct, Generic[E], frozen=True, eq=False):
 class Changelog(Generic[E]):
     """Recent changes in order; older ones are dropped."""
 
-    __slots__ = ("_entries", "_first", "last")
+    __slots__ = ("_entries", "_first", "_mark", "end")
 
     LIMIT: Final = 8192
     """Largest number of recorded changes; at least half of them are always kept."""
@@ -46,8 +47,9 @@ class Changelog(Generic[E]):
     def __init__(self) -> None:
         self._entries: list[E] = []
         self._first = 0
-        self.last: Mark[E] | None = None
-        """The mark of this moment, if `mark` has been called since the last change."""
+        self.end = 0
+        """Position of the next change."""
+        self._mark: Mark[E] | None = None
 
     def note(self, entry: E) -> None:
         """Record a change of ``entry``."""
@@ -57,13 +59,24 @@ class Changelog(Generic[E]):
             entries = self._entries = entries[self.LIMIT // 2 :]
             self._first += self.LIMIT // 2
         entries.append(entry)
-        self.last = None
+        self.end += 1
+
+    def since(self, position: int) -> set[E] | None:
+        """Return the entries that have changed from ``position`` on; None if they are no longer recorded."""
+        first = self._first
+        return set(self._entries[position - first :]) if first <= position else None
+
+    def drop(self) -> None:
+        """Drop all entries: what has changed until now is not known."""
+        self.end += 1
+        self._entries, self._first = [], self.end
 
     def mark(self) -> Mark[E]:
-        """Return the mark of this moment: the same mark until the next change."""
-        if self.last is None:
-            self.last = Mark(self, self._entries, self._first, self._first + len(self._entries))
-        return self.last
+        """Return the mark of this moment, for readers on other threads: the same mark until the next change."""
+        mark = self._mark
+        if mark is None or mark._end != self.end:
+            mark = self._mark = Mark(self, self._entries, self._first, self.end)
+        return mark
 
 
 # --- maps with snapshots

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,7 +36,7 @@ from cathedra.scheduler.framework.events import ClusterEvent, EventRegistration
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
-from cathedra.scheduler.state.snapshot import Snapshot
+from cathedra.scheduler.state.snapshot import Given, Snapshot
 
 if TYPE_CHECKING:
     from cathedra.scheduler.narrowing import Narrowing
@@ -142,23 +142,27 @@ NO_BATCH_RESULT = BatchFilterResult()
 
 
 class NodePredicate(msgspec.Struct, frozen=True, gc=False):
-    """A predicate over one node. Its result may depend only on the node, the pods on it, and ``key``.
+    """A predicate over one node, ``of(*given, node)``. It may depend only on the node, the pods on it, and ``given``.
 
-    Results are kept for each node by the plugin's name and the key: everything of the pod that `holds` reads is in it.
+    Results are kept for each node by ``of`` and ``given``: everything of the pod that the function reads is given.
     """
 
-    key: Hashable
-    holds: Callable[[NodeInfo], bool]
+    of: Callable[..., bool]
+    given: Given = ()
     lacking: frozenset[str] = frozenset()
     there: NodePredicate | None = None
     """The same where no node has any of the resources ``lacking``: pods share it that differ only in these."""
 
+    def holds(self, node: NodeInfo) -> bool:
+        """Return True if the predicate is true for ``node``."""
+        return self.of(*self.given, node)
+
 
 class NodeScore(msgspec.Struct, frozen=True, gc=False):
-    """A score of one node. It may depend only on the node, the pods on it, and ``key``, as `NodePredicate`."""
+    """A score of one node, ``of(*given, node)``. It may depend only on what a `NodePredicate` does."""
 
-    key: Hashable
-    of: Callable[[NodeInfo], int]
+    of: Callable[..., int]
+    given: Given = ()
 
 
 class FilterPlugin(Plugin):
@@ -167,7 +171,7 @@ class FilterPlugin(Plugin):
     def predicate(self, pod: PodInfo) -> NodePredicate | None:
         """Return a condition under which `filter` lets a node pass; None: that depends on more than the node.
 
-        The predicates of all plugins are evaluated together, once for each node that has changed and each key.
+        The predicates of all plugins are evaluated together, once for each node that has changed.
         """
         return None
 
@@ -179,8 +183,7 @@ class FilterPlugin(Plugin):
         predicate = self.predicate(pod)
         if predicate is None:
             return NO_BATCH_RESULT
-        key = self.name, predicate.key
-        return BatchFilterResult(state.snapshot.nodes_that(key, predicate.holds, nodes))
+        return BatchFilterResult(state.snapshot.nodes_that(predicate.of, predicate.given, nodes))
 
     def refuses_all(self, state: CycleState, pod: PodInfo) -> bool:
         """Return True if it is known that `filter` refuses every node of the snapshot. Nothing is computed for it."""
@@ -225,7 +228,7 @@ class ScorePlugin(Plugin):
     def node_score(self, pod: PodInfo) -> NodeScore | None:
         """Return the score of a node if it does not depend on other nodes, else None.
 
-        The sum over all such plugins is cached for each node until it changes, by their names, weights and keys.
+        The sum over all such plugins is cached for each node until it changes, by their weights and scores.
         """
         return None
 

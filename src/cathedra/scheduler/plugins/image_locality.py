@@ -13,7 +13,7 @@ _MEGABYTE = 1024 * 1024
 SMALLEST = 23 * _MEGABYTE
 """Images below this size are not worth a thought."""
 LARGEST_PER_CONTAINER = 1000 * _MEGABYTE
-_WITHOUT_IMAGES: Final = NodePredicate("without images", lambda node: not node.image_sizes)
+_WITHOUT_IMAGES: Final = NodePredicate(lambda node: not node.image_sizes)
 
 
 class ImageLocality(ScorePlugin):
@@ -26,7 +26,7 @@ class ImageLocality(ScorePlugin):
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """0 below 23 MB, 100 at 1000 MB per container."""
         everywhere = state.snapshot.nodes
-        if state.snapshot.all_are(_WITHOUT_IMAGES.key, _WITHOUT_IMAGES.holds, nodes):
+        if state.snapshot.all_are(_WITHOUT_IMAGES.of, (), nodes):
             return None
         spec = pod.pod.spec
         images = [_normalized(container.image) for container in (*spec.init_containers, *spec.containers)]

@@ -30,9 +30,9 @@ FEW_TERMS: Final = 64
 """Number of terms up to which all nodes are matched at once."""
 _UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _SKIP = Status(Code.SKIP)
-_UNCORDONED = NodePredicate("schedulable", lambda node: not node.unschedulable)
-_UNTAINTED = NodePredicate("untainted", lambda node: not node.hard_taints)
-_WITHOUT_SOFT_TAINTS = NodePredicate("without soft taints", lambda node: not node.soft_taints)
+_UNCORDONED = NodePredicate(lambda node: not node.unschedulable)
+_UNTAINTED = NodePredicate(lambda node: not node.hard_taints)
+_WITHOUT_SOFT_TAINTS = NodePredicate(lambda node: not node.soft_taints)
 
 
 class NodeName(PreFilterPlugin, FilterPlugin):
@@ -116,7 +116,7 @@ class TaintToleration(FilterPlugin, ScorePlugin):
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Fewer taints that the pod would rather avoid are better."""
         # None stands for zeros. Normalizing equal counts would add 100 to every node and change no order.
-        if state.snapshot.all_are(_WITHOUT_SOFT_TAINTS.key, _WITHOUT_SOFT_TAINTS.holds, nodes):
+        if state.snapshot.all_are(_WITHOUT_SOFT_TAINTS.of, (), nodes):
             return None
         tolerations = [t for t in pod.pod.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
         counts = [sum(not is_tolerated(taint, tolerations) for taint in node.soft_taints) for node in nodes]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -110,16 +109,13 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         """LeastAllocated over cpu and memory, unless another strategy is configured."""
         if self._options.scoring is not LEAST_ALLOCATED:
             return None
-        wanted = pod.scoring_requests
-        # The key has everything that the function depends on besides the node; pods with equal requests share the
-        # values.
-        return NodeScore(("least allocated", wanted), partial(_least_allocated, *wanted))
+        return NodeScore(_least_allocated, pod.scoring_requests)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Return the scores of the configured strategy, devices included."""
         least_allocated = self.node_score(pod)
         if least_allocated is not None:
-            return state.snapshot.values_of(least_allocated.key, least_allocated.of, nodes)
+            return state.snapshot.values_of(least_allocated.of, least_allocated.given, nodes)
         devices, scoring = self._device_usage(), self._options.scoring
         return [scoring.score(pod, node, devices) for node in nodes]
 
@@ -163,7 +159,7 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         cpu, memory = pod.requests.get(CPU, 0), pod.requests.get(MEMORY, 0)
         if not cpu and not memory:
             return None
-        return NodeScore(("balance", cpu, memory), partial(_balance, cpu, memory))
+        return NodeScore(_balance, (cpu, memory))
 
     def scores_zero(self, pod: PodInfo) -> bool:
         """Return True for pods that request neither cpu nor memory."""
@@ -172,11 +168,11 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Return what `node_score` computes, for each of ``nodes``; None for a pod that requests neither."""
         balance = self.node_score(pod)
-        return None if balance is None else state.snapshot.values_of(balance.key, balance.of, nodes)
+        return None if balance is None else state.snapshot.values_of(balance.of, balance.given, nodes)
 
 
 def _room(wanted: tuple[tuple[str, int], ...], backed: tuple[str, ...] = ()) -> NodePredicate:
-    return NodePredicate(("with room", wanted, backed), partial(_has_room, wanted, backed))
+    return NodePredicate(_has_room, (wanted, backed))
 
 
 def _has_room(wanted: tuple[tuple[str, int], ...], backed: tuple[str, ...], node: NodeInfo) -> bool:

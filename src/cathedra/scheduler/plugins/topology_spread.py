@@ -122,7 +122,7 @@ class _Constraint(msgspec.Struct):
         attempt = state.attempt
         if attempt is None or not self.honors_affinity or not has_many_terms(pod.pod):
             # A copy: the sums follow the pods that are placed next.
-            self.counts = dict(state.snapshot.sums_of(counting, counting.of))
+            self.counts = dict(state.snapshot.sums_of(_Counting.of, (counting,)))
         else:
             self.counts = _counted_in_turns(attempt, pod, counting, state.snapshot.nodes)
         # Too few domains count as if an empty one existed, so that pods wait for nodes in further zones.
@@ -146,10 +146,9 @@ class _Constraint(msgspec.Struct):
     def column(self, snapshot: Snapshot, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[_Value]:
         """Return the domain of each node; of hosts the number of matching pods."""
         if self.key != HOSTNAME:
-            return snapshot.values_of(("domain", self.key), partial(_domain, self.key), nodes)
+            return snapshot.values_of(_domain, (self.key,), nodes)
         # Hosts are counted when they are scored. Counting all of them before would visit every pod of the cluster.
-        counting = self.counting(pod)
-        return snapshot.values_of(("on host", counting), counting.on_host, nodes)
+        return snapshot.values_of(_Counting.on_host, (self.counting(pod),), nodes)
 
     def part(self, value: _Value, weight: float) -> float:
         """Return the constraint's part of the score of nodes with a value of `column`."""

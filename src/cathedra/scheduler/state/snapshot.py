@@ -4,19 +4,20 @@ A cycle runs without yielding, so the snapshot shares the cache's node infos ins
 the nodes is kept, and it is rebuilt only when nodes are added or removed. Nodes are ordered zone by zone, one of each
 in turn, so that the first nodes filtered are spread (docs/spec/scheduling.md §1).
 
-Results that depend on single nodes are cached from cycle to cycle and updated by the list of changed nodes. Keys
-contain everything that a result depends on besides the node.
+Results that depend on single nodes are cached from cycle to cycle and updated by the list of changed nodes. A result is
+that of a function whose last argument is the node. The function and its other arguments are the key.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from cathedra.allocation.supply.snapshots import Changelog, Mark
+from cathedra.allocation.supply.snapshots import Changelog
 from cathedra.api.core.core_v1 import Node
 from cathedra.scheduler.state.node_info import NodeInfo
 
@@ -32,19 +33,20 @@ class IncrementalResult(ABC):
     def __init__(self, changes: Changelog[NodeInfo] | None) -> None:
         """``changes`` has the nodes that changed; None: nothing is kept between two calls."""
         self._changes = changes
-        self._mark: Mark[NodeInfo] | None = None
+        self._position = -1
+        """That of the first change that was not followed."""
 
     def follow_up(self) -> None:
         """Forget what was found out about nodes that have changed since the last time."""
-        changes, before = self._changes, self._mark
+        changes, before = self._changes, self._position
         if changes is None:
             self._forget_all()
             return
-        mark = self._mark = changes.last or changes.mark()
         # Fast path for a cycle before which nothing has changed; it is called several times per pod.
-        if mark is before:
+        if changes.end == before:
             return
-        changed = None if before is None else mark.since(before)
+        self._position = changes.end
+        changed = changes.since(before)
         # The changelog no longer has all entries since the last call, so every node may have changed.
         if changed is None:
             self._forget_all()
@@ -291,6 +293,8 @@ class EachNode(dict[NodeInfo, V]):
 
 F = TypeVar("F", bound=IncrementalResult | EachNode[Any])
 
+Given = tuple[Hashable, ...]
+"""Arguments of a function of nodes, before the node itself."""
 MOST_RESULTS: Final = 64
 """Largest number of cached results. When it is exceeded, the cache is cleared."""
 
@@ -326,55 +330,52 @@ class Snapshot(msgspec.Struct, frozen=True):
         places = {info.name: place for place, info in enumerate(nodes)}
         return cls(nodes, by_name, with_affinity, places, frozenset(nodes), changes, object_changes)
 
-    def nodes_that(self, key: Hashable, holds: Callable[[NodeInfo], bool], nodes: Sequence[NodeInfo]) -> set[NodeInfo]:
-        """Return those of ``nodes`` that satisfy ``holds``, and possibly others. ``holds`` may depend on nothing but
-        the node's generation and ``key``."""
-        # Keys of predicates and scores are chosen apart from each other.
-        key = MatchingNodes, "any change", key
+    def nodes_that(self, holds: Callable[..., bool], given: Given, nodes: Sequence[NodeInfo]) -> set[NodeInfo]:
+        """Return those of ``nodes`` for which ``holds`` is true, and possibly others. It is called with what is
+        ``given`` and the node, and may depend on nothing but that and the node's generation."""
+        key = MatchingNodes, "any change", holds, given
         found: MatchingNodes | None = self.incremental.get(key)
         if found is None:
-            found = self._keep(key, MatchingNodes(self.changes, holds, len(self.nodes)))
+            found = self._keep(key, MatchingNodes(self.changes, partial(holds, *given), len(self.nodes)))
         found.follow_up()
         return found.among(nodes)
 
-    def all_are(self, key: Hashable, holds: Callable[[NodeInfo], bool], nodes: Sequence[NodeInfo]) -> bool:
-        """Return True if ``holds`` is true for all of ``nodes``. It may depend on nothing but the node's object and
-        ``key``."""
-        key = MatchingNodes, "object changes", key
+    def all_are(self, holds: Callable[..., bool], given: Given, nodes: Sequence[NodeInfo]) -> bool:
+        """Return True if ``holds`` is true for all of ``nodes``. It may depend on nothing but what is ``given`` and the
+        node's object."""
+        key = MatchingNodes, "object changes", holds, given
         found: MatchingNodes | None = self.incremental.get(key)
         if found is None:
-            found = self._keep(key, MatchingNodes(self.object_changes, holds, len(self.nodes)))
+            found = self._keep(key, MatchingNodes(self.object_changes, partial(holds, *given), len(self.nodes)))
         found.follow_up()
         holding = found.among(nodes)
         return len(holding) == len(self.nodes) or holding.issuperset(nodes)
 
-    def values_of(self, key: Hashable, value: Callable[[NodeInfo], V], nodes: Sequence[NodeInfo]) -> list[V]:
+    def values_of(self, value: Callable[..., V], given: Given, nodes: Sequence[NodeInfo]) -> list[V]:
         """Return ``value`` of each of ``nodes``, which are in the order of the search, from any of all nodes on and
-        around. It may depend on nothing but the node's generation and ``key``."""
-        key = NodeValues, key
+        around. It is called as in `nodes_that`."""
+        key = NodeValues, value, given
         found: NodeValues[V] | None = self.incremental.get(key)
         if found is None:
-            found = self._keep(key, NodeValues(self.changes, value, self.nodes, self.places))
+            found = self._keep(key, NodeValues(self.changes, partial(value, *given), self.nodes, self.places))
         found.follow_up()
         return found.of(nodes)
 
-    def totals_of(
-        self, key: Hashable, value: Callable[[NodeInfo], int], nodes: Sequence[NodeInfo]
-    ) -> tuple[list[int], int]:
+    def totals_of(self, value: Callable[..., int], given: Given, nodes: Sequence[NodeInfo]) -> tuple[list[int], int]:
         """Return the same for numbers, and a bound of them: none of them is larger."""
-        key = NodeTotals, key
+        key = NodeTotals, value, given
         found: NodeTotals | None = self.incremental.get(key)
         if found is None:
-            found = self._keep(key, NodeTotals(self.changes, value, self.nodes, self.places))
+            found = self._keep(key, NodeTotals(self.changes, partial(value, *given), self.nodes, self.places))
         found.follow_up()
         return found.of(nodes), found.bound
 
-    def sums_of(self, key: Hashable, count: Callable[[NodeInfo], tuple[str, int] | None]) -> Mapping[str, int]:
-        """Return the sums of `DomainCounts`, valid until the next change, under the same condition."""
-        key = DomainCounts, key
+    def sums_of(self, count: Callable[..., tuple[str, int] | None], given: Given) -> Mapping[str, int]:
+        """Return the sums of `DomainCounts`, valid until the next change. ``count`` is called as in `nodes_that`."""
+        key = DomainCounts, count, given
         found: DomainCounts | None = self.incremental.get(key)
         if found is None:
-            found = self._keep(key, DomainCounts(self.changes, count, self.nodes, self.places))
+            found = self._keep(key, DomainCounts(self.changes, partial(count, *given), self.nodes, self.places))
         found.follow_up()
         return found.sums
 

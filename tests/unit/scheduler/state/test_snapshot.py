@@ -140,16 +140,16 @@ def test_whatever_happens_to_nodes_is_followed_up(steps: list[tuple[str, str]]) 
 
 def check(snapshot: Snapshot) -> None:
     for nodes in (snapshot.nodes[1:2], snapshot.nodes):
-        found = snapshot.nodes_that("idle", idle, nodes)
+        found = snapshot.nodes_that(idle, (), nodes)
         assert found.intersection(nodes) == {info for info in nodes if idle(info)}
-        assert snapshot.all_are("open", schedulable, nodes) == all(map(schedulable, nodes))
-    assert snapshot.sums_of("labelled", labelled) == summed(snapshot.nodes)
+        assert snapshot.all_are(schedulable, (), nodes) == all(map(schedulable, nodes))
+    assert snapshot.sums_of(labelled, ()) == summed(snapshot.nodes)
     assert snapshot.resources() >= {name for info in snapshot.nodes for name in info.allocatable}
     assert snapshot.api_nodes() == tuple(info.node for info in snapshot.nodes)
     everything = list(snapshot.nodes)
     for nodes in (everything[2:] + everything[:1], everything[::2], everything[::-1], everything, []):
-        assert snapshot.values_of("pods", count, nodes) == [count(info) for info in nodes]
-        totals, bound = snapshot.totals_of("pods", count, nodes)
+        assert snapshot.values_of(count, (), nodes) == [count(info) for info in nodes]
+        totals, bound = snapshot.totals_of(count, (), nodes)
         assert totals == [count(info) for info in nodes]
         assert bound >= max(totals, default=0)
     assert bound == max(map(count, everything), default=0), "no node is left out"
@@ -179,10 +179,10 @@ def test_nodes_that_did_not_change_are_not_looked_at_again() -> None:
         return 0
 
     for _ in range(2):
-        assert cache.snapshot().values_of("value", value, cache.snapshot().nodes) == [0, 0, 0]
+        assert cache.snapshot().values_of(value, (), cache.snapshot().nodes) == [0, 0, 0]
     assert looked == ["a", "b", "c"]
     cache.assume(PodInfo(pod("p")).on("b"))
-    assert cache.snapshot().values_of("value", value, cache.snapshot().nodes) == [0, 0, 0]
+    assert cache.snapshot().values_of(value, (), cache.snapshot().nodes) == [0, 0, 0]
     assert looked == ["a", "b", "c", "b"]
 
 
@@ -197,8 +197,8 @@ def test_nodes_that_no_pod_has_asked_about_are_not_looked_at() -> None:
         return True
 
     nodes = cache.snapshot().nodes
-    assert cache.snapshot().nodes_that("holds", holds, nodes[:1]) == {nodes[0]}
-    assert cache.snapshot().nodes_that("holds", holds, nodes[:2]) == {nodes[0], nodes[1]}
+    assert cache.snapshot().nodes_that(holds, (), nodes[:1]) == {nodes[0]}
+    assert cache.snapshot().nodes_that(holds, (), nodes[:2]) == {nodes[0], nodes[1]}
     assert looked == ["a", "b"], "each once"
 
 
@@ -226,7 +226,7 @@ def test_resources_that_no_node_has_any_more_are_forgotten_when_they_have_become
 def test_all_nodes_are_looked_at_when_more_has_changed_than_is_remembered() -> None:
     cache = Cache()
     cache.set_node(node("a", labels={}))
-    assert cache.snapshot().values_of("pods", count, cache.snapshot().nodes) == [0]
+    assert cache.snapshot().values_of(count, (), cache.snapshot().nodes) == [0]
     cache.assume(PodInfo(pod("p")).on("a"))
     for number in range(Changelog.LIMIT):
         cache.set_node(node("a", labels={}, unschedulable=bool(number % 2)))
@@ -236,13 +236,17 @@ def test_all_nodes_are_looked_at_when_more_has_changed_than_is_remembered() -> N
 def test_a_snapshot_without_changes_looks_each_time() -> None:
     info = NodeInfo(node("a"))
     snapshot = Snapshot.of([info], {})
-    assert snapshot.nodes_that("idle", idle, [info]) == {info}
+    assert snapshot.nodes_that(idle, (), [info]) == {info}
     info.add(PodInfo(pod("p")))
-    assert snapshot.nodes_that("idle", idle, [info]) == set()
+    assert snapshot.nodes_that(idle, (), [info]) == set()
+
+
+def plus(number: int, info: NodeInfo) -> int:
+    return number + count(info)
 
 
 def test_no_more_is_kept_than_so_much() -> None:
     snapshot = Snapshot.of([NodeInfo(node("a"))], {})
     for number in range(3 * MOST_RESULTS):
-        snapshot.values_of(number, count, snapshot.nodes)
+        snapshot.values_of(plus, (number,), snapshot.nodes)
         assert len(snapshot.incremental) <= MOST_RESULTS
