@@ -15,8 +15,6 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import msgspec
-
 from cathedra.apiserver.storage.protocol import Record, StorageError, Write
 from cathedra.apiserver.storage.transactions import DamagedRow, batch_of, commit_batch, commit_writes, next_row
 
@@ -32,11 +30,9 @@ _HEAD: Final = 12
 _BEGINNING: Final = -(2**63)
 
 
-class _Latest(msgspec.Struct, frozen=True, gc=False):
-    """The last write of an object."""
-
-    revision: int
-    size: int
+_Latest = tuple[int, int]
+"""Revision and size of the last write of an object."""
+_NEVER_WRITTEN: Final[_Latest] = 0, 0
 
 
 class Compaction:
@@ -56,8 +52,8 @@ class Compaction:
         self._kept = kept
         self._part = part
         self._length = int(length)
-        self._latest = {record.key: _Latest(record.revision, _size(record.key, record.value)) for record in found}
-        self._holding = sum([latest.size for latest in self._latest.values()])
+        self._latest = {record.key: (record.revision, _size(record.key, record.value)) for record in found}
+        self._holding = sum([size for _, size in self._latest.values()])
         self._read_to = _BEGINNING
         """The last row that has been read again."""
         self._read = 0
@@ -113,14 +109,16 @@ class Compaction:
         latest, holding, length = self._latest, self._holding, 0
         for write in writes:
             key, value = write.key, write.value
-            length += (size := _size(key, value))
-            if (former := latest.get(key)) is not None:
-                holding -= former.size
-            if value is not None:
-                latest[key] = _Latest(write.revision, size)
-                holding += size
-            elif former is not None:
-                del latest[key]
+            _, former = latest.get(key, _NEVER_WRITTEN)
+            size = _HEAD + len(key)
+            if value is None:
+                latest.pop(key, None)
+                holding -= former
+            else:
+                size += len(value)
+                latest[key] = write.revision, size
+                holding += size - former
+            length += size
         self._holding = holding
         self._length += length
         return length
@@ -141,8 +139,8 @@ class Compaction:
             self._carried += [write for write in batch if self._holds(write)]
 
     def _holds(self, write: Write) -> bool:
-        latest = self._latest.get(write.key)
-        return latest is not None and latest.revision == write.revision
+        revision, _ = self._latest.get(write.key, _NEVER_WRITTEN)
+        return revision == write.revision
 
     def _remove(self) -> None:
         """Remove the rows that were read again. Their current writes are durable at the end of the log: `commit` came
