@@ -48,18 +48,26 @@ class StoredChange(msgspec.Struct, eq=False, gc=False):
         # pod a thousand evaluations.
         for alike in watchers.alike.values():
             # Most informers select nothing. The state before need not be tested, because it always matched.
+            seen: Seen | None
             if alike.sees_all:
-                alike.push(Seen(kind, entry))
-                continue
-            selection = alike.selection
-            if selection.namespace:
-                if namespace is None:
-                    namespace, _ = split_key(entry.key)
-                if selection.namespace != namespace:
+                seen = Seen(kind, entry)
+            else:
+                selection = alike.selection
+                if selection.namespace:
+                    if namespace is None:
+                        namespace, _ = split_key(entry.key)
+                    if selection.namespace != namespace:
+                        continue
+                seen = Seen(kind, entry) if selection.matches is None else self.seen_by(selection)
+                if seen is None:
                     continue
-            seen = Seen(kind, entry) if selection.matches is None else self.seen_by(selection)
-            if seen is not None:
-                alike.push(seen)
+            fresh = alike.fresh
+            fresh.append(seen)
+            alike.size += seen.entry.size
+            if len(fresh) == 1:
+                alike.wake()
+            elif len(fresh) >= FRESH_LIMIT or alike.size > QUEUE_BYTES:
+                alike.give_out()
 
     @property
     def departed(self) -> StoredObject:
@@ -280,7 +288,7 @@ class Alike:
     the group, and the queues get what has gathered when the first watcher takes its events.
     """
 
-    __slots__ = ("_bytes", "fresh", "sees_all", "selection", "watchers")
+    __slots__ = ("fresh", "sees_all", "selection", "size", "watchers")
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
@@ -289,7 +297,7 @@ class Alike:
         self.watchers: dict[Watcher, None] = {}
         self.fresh: list[Seen] = []
         """Events that are in no queue yet."""
-        self._bytes = 0
+        self.size = 0
         """Bytes of their objects."""
 
     def add(self, watcher: Watcher) -> None:
@@ -305,24 +313,17 @@ class Alike:
             watcher.alike = None
             del self.watchers[watcher]
 
-    def push(self, seen: Seen) -> None:
-        """Append an event and wake the readers that have nothing else to take."""
-        fresh = self.fresh
-        fresh.append(seen)
-        number = len(fresh)
-        self._bytes += seen.entry.size
-        if number == 1:
-            for watcher in self.watchers:
-                if not watcher.queue:  # else its reader was woken when that began to fill
-                    watcher.wake()
-        elif number >= FRESH_LIMIT or self._bytes > QUEUE_BYTES:
-            self.give_out()
+    def wake(self) -> None:
+        """Wake the readers that have nothing else to take than what has gathered."""
+        for watcher in self.watchers:
+            if not watcher.queue:  # else its reader was woken when that began to fill
+                watcher.wake()
 
     def give_out(self) -> None:
         """Move the events that have gathered into the watchers' queues."""
         if self.fresh:
             fresh, self.fresh = self.fresh, []
-            size, self._bytes = self._bytes, 0
+            size, self.size = self.size, 0
             # A copy: a watcher that is cut here may be discarded by its callback during the iteration.
             for watcher in tuple(self.watchers):
                 watcher.extend(fresh, size)
