@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ObjectMeta
+from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ObjectMeta, Preconditions
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict, failure, forbidden, not_found
 from cathedra.api.struct import Time, replace
@@ -34,16 +34,19 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> C
     """
     if options.dry_run:
         call = call.but(dry_run=True)
-    (table, key), converts = server.place(call), call.definition.conversion is not None
+    (table, key), definition = server.place(call), call.definition
+    rules, converts = definition.deletion, definition.conversion is not None
     # Before the lookup of the object: the deletion of a permanent namespace is refused even if it does not exist.
-    _check_permanence(call)
-    call.warnings.extend(call.definition.deletion.warnings(options))
+    if call.name in rules.permanent:
+        raise forbidden(call.resource, call.name, f"this {definition.singular} may not be deleted")
+    call.warnings.extend(rules.warnings(options))
     for _ in range(ATTEMPTS):
         entry = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
         if entry is None:
             raise not_found(call.resource, call.name)
         # Before admission: webhooks are not called for the deletion of another object.
-        _check_preconditions(call, options, entry.object.metadata)
+        if options.preconditions is not None:
+            _check_preconditions(call, options.preconditions, entry.object.metadata)
         seen = await server.seen_one(call, entry) if converts else entry
         called = server.admission.called(call, "DELETE")
         if called.admitting or called.validating:
@@ -54,10 +57,11 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> C
         if table.get(key) is not entry:
             continue
         try:
-            answer = await _delete_entry(server, call, table, entry, options)
-            return replace(answer, entry=await server.seen_one(call, answer.stored)) if converts else answer
+            settled, gone = _settled(server, call, table, entry, options)
+            state = await settled
         except WriteConflict:
             continue
+        return CallAnswer(call, entry=await server.seen_one(call, state) if converts else state, gone=gone)
     raise conflict(call.resource, call.name, MODIFIED)
 
 
@@ -99,20 +103,25 @@ async def delete_collection(
     return deleted
 
 
-async def _delete_entry(
+def _settled(
     server: ServerContext, call: Call, table: Table, entry: StoredObject, options: DeleteOptions
-) -> CallAnswer:
-    old, now = entry.object, server.clock.now()
+) -> tuple[asyncio.Future[StoredObject], bool]:
+    """Remove the object or mark it as being deleted. Return the future of its state, and True if it is gone then.
+
+    Raises:
+        WriteConflict: as the future, ``entry`` is no longer the latest state.
+    """
+    old, now, registry = entry.object, server.clock.now(), server.registry
     new = _marked(call, old, options, now)
-    if new is None:
-        last = _ended(old, now) if call.definition.deletion.announced else old
-        if call.dry_run:
-            return CallAnswer(call, entry=await server.registry.dry_run(table, entry.key, entry, last), gone=True)
-        # Watchers see each pod end before it goes, even if it is given no time.
-        ending = server.registry.remove if last is old else server.registry.end
-        return CallAnswer(call, entry=await ending(table, entry, last), gone=True)
-    writing = server.registry.dry_run if call.dry_run else server.registry.put
-    return CallAnswer(call, entry=await writing(table, entry.key, entry, old if new == old else new))
+    if new is not None:
+        writing = registry.dry_run if call.dry_run else registry.put
+        return writing(table, entry.key, entry, old if new == old else new), False
+    last = _ended(old, now) if call.definition.deletion.announced else old
+    if call.dry_run:
+        return registry.dry_run(table, entry.key, entry, last), True
+    # Watchers see each pod end before it goes, even if it is given no time.
+    ending = registry.remove if last is old else registry.end
+    return ending(table, entry, last), True
 
 
 def _ended(old: KubeObject, now: float) -> Any:
@@ -178,15 +187,7 @@ def _duration(seconds: int) -> float:
     return ((nanoseconds + (1 << 63)) % (1 << 64) - (1 << 63)) / 1e9
 
 
-def _check_permanence(call: Call) -> None:
-    if call.name in call.definition.deletion.permanent:
-        raise forbidden(call.resource, call.name, f"this {call.definition.singular} may not be deleted")
-
-
-def _check_preconditions(call: Call, options: DeleteOptions, metadata: ObjectMeta) -> None:
-    wanted = options.preconditions
-    if wanted is None:
-        return
+def _check_preconditions(call: Call, wanted: Preconditions, metadata: ObjectMeta) -> None:
     if wanted.uid is not None and wanted.uid != metadata.uid:
         raise _precondition_failed(
             call,
