@@ -199,7 +199,7 @@ class DefinitionController:
         definition = table.definition
         if not definition.versions:
             return True
-        call = Call(user=LOOPBACK, verb="deletecollection", definition=definition, version=definition.versions[0])
+        call = Call.on(definition, definition.versions[0], user=LOOPBACK, verb="deletecollection")
         await delete_collection(self._server, call, Selection(), DeleteOptions())
         return len(table) == 0
 
@@ -219,11 +219,11 @@ class DefinitionController:
 
     def _call(self, obj: CustomResourceDefinition, subresource: str) -> Call:
         definition = self._server.registry.table(CRDS).definition
-        return Call(
+        return Call.on(
+            definition,
+            definition.versions[0],
             user=LOOPBACK,
             verb="update",
-            definition=definition,
-            version=definition.versions[0],
             name=obj.metadata.name,
             subresource=subresource,
         )

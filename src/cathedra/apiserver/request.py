@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -19,8 +19,6 @@ from cathedra.kinds.definition import AnyDefinition, Strategy, VersionDefinition
 from cathedra.releases import DEFAULT_RELEASE
 from cathedra.remembering import remembered
 
-_SERVER_SIDE: Final[Strategy[Any]] = Strategy()
-
 
 class Call(msgspec.Struct, frozen=True, gc=False):
     """A verb on a resource in one version, by a user, with the options of the write.
@@ -35,6 +33,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """A verb of authorization: get, list, watch, create, update, patch, delete, deletecollection."""
     definition: AnyDefinition
     version: VersionDefinition
+    strategy: Strategy[Any]
+    """The rules of the resource or sub-resource that is written. A field, because each write reads it several times."""
     namespace: str = ""
     name: str = ""
     subresource: str = ""
@@ -53,22 +53,22 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     """Annotations of its audit event; added while the call is carried out."""
 
+    @staticmethod
+    def on(definition: AnyDefinition, version: VersionDefinition, subresource: str = "", **options: Any) -> Call:
+        """Return a call on a resource or sub-resource; ``options`` are the other attributes."""
+        strategy = definition.strategy_of(subresource)
+        return Call(definition=definition, version=version, strategy=strategy, subresource=subresource, **options)
+
     def but(self, **changes: Any) -> Call:
-        """Return the call with other values of the named attributes."""
-        return msgspec.structs.replace(self, **changes)
+        """Return the call with other values of the named attributes, and the strategy that belongs to them."""
+        call = msgspec.structs.replace(self, **changes)
+        strategy = call.definition.strategy_of(call.subresource)
+        return call if strategy is call.strategy else msgspec.structs.replace(call, strategy=strategy)
 
     @property
     def resource(self) -> GroupResource:
         """Group and plural of the resource."""
         return self.definition.group_resource
-
-    @property
-    def strategy(self) -> Strategy[Any]:
-        """The rules of the resource or sub-resource that is written."""
-        if self.subresource:
-            # A sub-resource without rules of its own is the server's work: it changes what no client could.
-            return self.definition.subresources.get(self.subresource, _SERVER_SIDE)
-        return self.definition.strategy
 
     @property
     def gvk(self) -> GroupVersionKind:

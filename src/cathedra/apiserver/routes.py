@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from cathedra.api.scheme import GroupResource
-from cathedra.kinds.definition import AnyDefinition, VersionDefinition
+from cathedra.kinds.definition import AnyDefinition, Strategy, VersionDefinition
 
 _GROUPS: Final = (
     "",
@@ -121,6 +121,8 @@ class Route(msgspec.Struct, frozen=True):
     definition: AnyDefinition | None = None
     """The definition; None for resources without stored objects."""
     served: VersionDefinition | None = None
+    strategy: Strategy[Any] | None = None
+    """The rules for writes, if there is a definition."""
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -140,7 +142,8 @@ def routes_of(definition: AnyDefinition, served: VersionDefinition) -> Iterator[
 
     def route(subresource: str, kind: Kind, verbs: tuple[str, ...]) -> Route:
         names = (definition.group, served.name, definition.plural, subresource)
-        return Route(*names, definition.namespaced, kind, verbs, definition, served)
+        strategy = definition.strategy_of(subresource)
+        return Route(*names, definition.namespaced, kind, verbs, definition, served, strategy)
 
     yield route("", ("", "", definition.kind), tuple(sorted(definition.verbs)))
     found: dict[str, tuple[Kind, tuple[str, ...]]] = {}

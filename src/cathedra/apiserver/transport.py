@@ -32,12 +32,12 @@ from cathedra.apiserver.request import Call, CallAnswer, note_problems, unfit
 from cathedra.apiserver.requestinfo import request_info
 from cathedra.apiserver.subresources.dispatch import is_compared
 from cathedra.apiserver.subresources.reviews import REVIEWS
-from cathedra.apiserver.verbs import delete, patch, read, update
+from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.denials import Denials
 from cathedra.client.http import request_line
 from cathedra.client.transport import APICall, Page, PatchType, ResourceRef, Verb, WatchEvent
-from cathedra.kinds.definition import AnyDefinition, VersionDefinition
+from cathedra.kinds.definition import AnyDefinition, Strategy, VersionDefinition
 from cathedra.releases import git_version
 
 _READS: Final = frozenset({"get", "list"})
@@ -159,11 +159,12 @@ class InProcessTransport:
             await asyncio.sleep(0)
         if self._is_shared and not is_compared("create", call.resource, call.subresource):
             await self._server.registry.catch_up()
-        if not call.subresource and call.definition.group_resource not in REVIEWS:
-            obj = self._readers[type(obj)](obj)
-            if obj is not asked.body:
-                _note_unfit(call, asked.body)
-        return _shown(await self._operations.create(call, obj), record)
+        if call.subresource or call.definition.group_resource in REVIEWS:
+            return _shown(await self._operations.create(call, obj), record)
+        obj = self._readers[type(obj)](obj)
+        if obj is not asked.body:
+            _note_unfit(call, asked.body)
+        return _shown(await create.create(self._server, call, obj), record)
 
     async def _update(self, asked: APICall, record: RequestRecord | None) -> Any:
         if not asked.namespace:
@@ -244,8 +245,13 @@ class InProcessTransport:
         """
         ref, verb, name, options = asked.ref, asked.verb, asked.name, asked.options
         route = self._catalog.by_key.get((ref.group, ref.version, ref.resource, asked.subresource))
-        if route is None or (definition := route.definition) is None or (version := route.served) is None:
-            definition, version = _reviewed(ref, asked.subresource)
+        if (
+            route is None
+            or (definition := route.definition) is None
+            or (version := route.served) is None
+            or (strategy := route.strategy) is None
+        ):
+            definition, version, strategy = _reviewed(ref, asked.subresource)
         if not name and verb in _NAMED:
             raise not_found(GroupResource(ref.group, ref.resource), name)
         call = Call(
@@ -253,6 +259,7 @@ class InProcessTransport:
             verb,
             definition,
             version,
+            strategy,
             asked.namespace if definition.namespaced else "",
             name,
             asked.subresource,
@@ -312,8 +319,8 @@ def _note_unfit(call: Call, obj: KubeObject) -> None:
     note_problems(call, problems, partial(unfit, call.gvk))
 
 
-def _reviewed(ref: ResourceRef[KubeObject], subresource: str) -> tuple[AnyDefinition, VersionDefinition]:
-    """Return definition and version of a resource that is served without being stored, as reviews of access.
+def _reviewed(ref: ResourceRef[KubeObject], subresource: str) -> tuple[AnyDefinition, VersionDefinition, Strategy[Any]]:
+    """Return definition, version and strategy of a resource that is served without being stored, as reviews of access.
 
     Raises:
         StatusError: 404, there is nothing of that name.
@@ -321,7 +328,7 @@ def _reviewed(ref: ResourceRef[KubeObject], subresource: str) -> tuple[AnyDefini
     review = None if subresource else REVIEWS.get(GroupResource(ref.group, ref.resource))
     if review is None:
         raise failure(404, "NotFound", "the server could not find the requested resource", None)
-    return review.definition, review.definition.versions[0]
+    return review.definition, review.definition.versions[0], review.definition.strategy
 
 
 _Work = Callable[[InProcessTransport, APICall, RequestRecord | None], Coroutine[Any, Any, Any]]

@@ -174,6 +174,9 @@ class Strategy(Generic[T]):
         return ()
 
 
+_SERVER_SIDE: Final[Strategy[Any]] = Strategy()
+
+
 class ObjectConversion(Protocol):
     """Converts between versions by a call of another program; it takes and returns the server's own records
     of objects."""
@@ -314,6 +317,13 @@ class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True, 
             if version.name == name:
                 return version
         raise KeyError(f"{self.kind} has no version {name!r}")
+
+    def strategy_of(self, subresource: str) -> Strategy[T]:
+        """Return the rules for writes on the resource ("") or a sub-resource."""
+        if not subresource:
+            return self.strategy
+        # A sub-resource without rules of its own is the server's work: it changes what no client could.
+        return self.subresources.get(subresource, _SERVER_SIDE)
 
     def seen_in(self, version: str) -> ResourceDefinition[T]:
         """Return the definition that applies to requests in a version."""

@@ -172,14 +172,7 @@ class APIServiceKeeper:
 
     def _call(self, verb: str, name: str, subresource: str = "") -> Call:
         definition = self._server.registry.table(API_SERVICES).definition
-        return Call(
-            user=LOOPBACK,
-            verb=verb,
-            definition=definition,
-            version=definition.versions[0],
-            name=name,
-            subresource=subresource,
-        )
+        return Call.on(definition, definition.versions[0], user=LOOPBACK, verb=verb, name=name, subresource=subresource)
 
 
 def _priority(group: str, version: str) -> int:

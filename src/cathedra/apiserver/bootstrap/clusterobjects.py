@@ -155,7 +155,7 @@ async def create_namespaces(server: ServerContext) -> None:
 
 async def _create(server: ServerContext, obj: KubeObject) -> None:
     definition = server.registry.table(NAMESPACES).definition
-    call = Call(user=LOOPBACK, verb="create", definition=definition, version=definition.versions[0])
+    call = Call.on(definition, definition.versions[0], user=LOOPBACK, verb="create")
     try:
         await create(server, call, obj)
     except StatusError as error:

@@ -87,11 +87,11 @@ class DanglingSchemas:
 
     def _call(self, name: str) -> Call:
         definition = self._server.registry.table(_SCHEMAS).definition
-        return Call(
+        return Call.on(
+            definition,
+            definition.versions[0],
             user=LOOPBACK,
             verb="patch",
-            definition=definition,
-            version=definition.versions[0],
             name=name,
             subresource="status",
             field_manager=_MANAGER,

@@ -91,11 +91,11 @@ class ObjectKeeper:
 
     def _call(self, verb: str, kept: KeptObject, name: str) -> Call:
         definition = self._server.registry.table(kept.resource).definition
-        return Call(
+        return Call.on(
+            definition,
+            definition.versions[0],
             user=LOOPBACK,
             verb=verb,
-            definition=definition,
-            version=definition.versions[0],
             namespace=kept.object.metadata.namespace,
             name=name,
         )

@@ -94,6 +94,7 @@ class ResourceOperations:
             verb=info.verb,
             definition=definition,
             version=version,
+            strategy=definition.strategy_of(subresource),
             namespace=info.namespace if definition.namespaced else "",
             name=info.name,
             subresource=subresource,
@@ -158,8 +159,6 @@ class ResourceOperations:
             return connect_create(self._server, call, obj)
         if (review := REVIEWS.get(call.definition.group_resource)) is not None:
             return self._reviewed(call, review, obj)
-        if type(obj) is not call.definition.type:  # most kinds have one version, whose type is the hub type
-            obj = call.version.to_hub(obj)
         return create.create(self._server, call, obj)
 
     async def _reviewed(self, call: Call, review: Review, obj: Any) -> CallAnswer:

@@ -11,12 +11,12 @@ from cathedra.api.formats import dns_subdomain
 from cathedra.api.status import already_exists, bad_request, failure, invalid
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
-from cathedra.apiserver.admission.plugin import Called
 from cathedra.apiserver.computation import LARGE
 from cathedra.apiserver.ownership.tracking import tracked, tracked_converting
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.request import Call, CallAnswer
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.objectmeta import fresh, not_ending, without_duplicate_owners
@@ -28,12 +28,15 @@ NAME_ATTEMPTS: Final = 8
 
 
 def create(server: ServerContext, call: Call, obj: Any) -> Coroutine[Any, Any, CallAnswer]:
-    """Create ``obj`` (hub version, as decoded). The answer has it as stored; in a dry run, as it would have been.
+    """Create ``obj``, as decoded. The answer has it as stored; in a dry run, as it would have been.
 
     Raises:
         StatusError: it was refused; nothing changed.
     """
-    obj = in_namespace(call, obj)
+    if type(obj) is not call.definition.type:  # most kinds have one version, whose type is the hub type
+        obj = call.version.to_hub(obj)
+    if obj.metadata.namespace != call.namespace:
+        obj = in_namespace(call, obj)
     metadata = not_ending(obj.metadata)
     if len(metadata.owner_references) > 1:
         metadata = without_duplicate_owners(call, metadata)
@@ -77,7 +80,7 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
     called = server.admission.called(call, "CREATE")
     if called.admitting:
         obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None), called)
-    strategy, metadata = call.strategy, obj.metadata
+    definition, strategy, metadata = call.definition, call.strategy, obj.metadata
     if warnings := strategy.preparation_warnings(obj):
         call.warnings.extend(warnings)
     if len(metadata.owner_references) > 1:
@@ -85,18 +88,53 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
     now = server.clock.now()
     for attempt in range(NAME_ATTEMPTS):
         # Named before its kind prepares it: labels may contain the name.
-        candidate = replace(obj, metadata=fresh(metadata, now, server.random))
-        candidate = strategy.prepare_create(candidate, context)
-        name = candidate.metadata.name
+        new = strategy.prepare_create(replace(obj, metadata=fresh(metadata, now, server.random)), context)
+        name = new.metadata.name
         if call.name != name:
             call = replace(call, name=name)
-        try:
-            return CallAnswer(call, 201, await _create_named(server, call, candidate, context, called))
-        except WriteConflict:
-            # A generated name that is taken is no error of the client: another one is generated, as in Kubernetes.
-            if named or attempt == NAME_ATTEMPTS - 1:
-                raise already_exists(call.resource, name) from None
+        errors = strategy.validate_access(new, context)
+        errors += validate_new_metadata(definition, new.metadata, context.gates)
+        if selectors := strategy.selectors(new):
+            await _compiled(context, selectors)
+        if strategy.is_lengthy:
+            errors += await server.validated(call, context, new, partial(strategy.validate_create, new))
+        else:
+            errors += strategy.validate_create(new, context)
+        if not errors and definition.name_rule is not dns_subdomain:  # such a name can stand in a URL
+            errors = validate_path_name(new.metadata)
+        if errors:
+            raise invalid(definition.kept_group, definition.kind, name, errors)
+        if warnings := strategy.warnings(new, None, context):
+            call.warnings.extend(warnings)
+        # An update or an apply that creates needs the right to create as well. It is checked after validation, in the
+        # order of Kubernetes.
+        if call.verb != "create":
+            server.authorize_creation(call)
+        if called.validating:
+            await server.admission.validate(AdmissionAttributes(call, "CREATE", new, None), called)
+        if new.metadata.resource_version:
+            new = _without_version(call, new)
+        table, key = server.place(call)
+        # A write of the same key that is not yet durable decides first: if it fails, the key is free.
+        present = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
+        if present is None:
+            try:
+                if definition.conversion is not None or call.dry_run:
+                    return CallAnswer(call, 201, await _settled(server, call, table, key, new))
+                return CallAnswer(call, 201, await server.registry.put(table, key, None, new))
+            except WriteConflict:
+                pass
+        # A generated name that is taken is no error of the client: another one is generated, as in Kubernetes.
+        if named or attempt == NAME_ATTEMPTS - 1:
+            raise already_exists(call.resource, name)
     raise AssertionError("the last attempt returns or raises")
+
+
+async def _settled(server: ServerContext, call: Call, table: Table, key: str, new: Any) -> StoredObject:
+    """Settle a creation that is no plain write: a dry run, or of an object that a webhook converts."""
+    if call.dry_run:
+        return await server.registry.dry_run(table, key, None, new)
+    return await server.seen_one(call, await server.registry.put(table, key, None, await server.stored(call, new)))
 
 
 def in_namespace(call: Call, obj: Any) -> Any:
@@ -113,44 +151,6 @@ def in_namespace(call: Call, obj: Any) -> Any:
     if not call.definition.namespaced:
         return replace(obj, metadata=replace(obj.metadata, namespace=""))
     raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-
-
-async def _create_named(
-    server: ServerContext, call: Call, obj: Any, context: RequestContext, called: Called
-) -> StoredObject:
-    definition, strategy = call.definition, call.strategy
-    errors = strategy.validate_access(obj, context)
-    errors += validate_new_metadata(definition, obj.metadata, context.gates)
-    if selectors := strategy.selectors(obj):
-        await _compiled(context, selectors)
-    if strategy.is_lengthy:
-        errors += await server.validated(call, context, obj, partial(strategy.validate_create, obj))
-    else:
-        errors += strategy.validate_create(obj, context)
-    if not errors and definition.name_rule is not dns_subdomain:  # such a name can stand in a URL
-        errors = validate_path_name(obj.metadata)
-    if errors:
-        raise invalid(definition.kept_group, definition.kind, obj.metadata.name, errors)
-    if warnings := strategy.warnings(obj, None, context):
-        call.warnings.extend(warnings)
-    # An update or an apply that creates needs the right to create as well. It is checked after validation, in the order
-    # of Kubernetes.
-    if call.verb != "create":
-        server.authorize_creation(call)
-    if called.validating:
-        await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None), called)
-    if obj.metadata.resource_version:
-        obj = _without_version(call, obj)
-    table, key = server.place(call)
-    # A write of the same key that is not yet durable decides first: if it fails, the key is free.
-    present = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
-    if present is not None:
-        raise WriteConflict(key)
-    if call.dry_run:
-        return await server.registry.dry_run(table, key, None, obj)
-    if definition.conversion is None:
-        return await server.registry.put(table, key, None, obj)
-    return await server.seen_one(call, await server.registry.put(table, key, None, await server.stored(call, obj)))
 
 
 async def _compiled(context: RequestContext, selectors: Sequence[str]) -> None:

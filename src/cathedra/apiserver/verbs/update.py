@@ -72,7 +72,7 @@ def as_addressed(call: Call, obj: KubeObject) -> Any:
         )
     if name != call.name:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
-    return in_namespace(call, obj)
+    return obj if obj.metadata.namespace == call.namespace else in_namespace(call, obj)
 
 
 async def change(

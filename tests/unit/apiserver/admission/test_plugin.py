@@ -45,14 +45,7 @@ class Silent(AdmissionPlugin):
 
 def request(plural: str, obj: str, user: str = "ann") -> AdmissionAttributes:
     definition = DEFINITIONS[plural]
-    call = Call(
-        user=UserInfo(user),
-        verb="create",
-        definition=definition,
-        version=definition.versions[0],
-        namespace="ns",
-        name="n",
-    )
+    call = Call.on(definition, definition.versions[0], user=UserInfo(user), verb="create", namespace="ns", name="n")
     return AdmissionAttributes(call, "CREATE", obj, None)
 
 

@@ -18,5 +18,5 @@ def write(
     """Return a write by «ada» of a resource, in ``version`` or the preferred version."""
     definition = definition_of(plural)
     served = definition.version(version) if version else definition.versions[0]
-    made = Call(user=UserInfo("ada", ("g",)), verb=operation.lower(), definition=definition, version=served)
+    made = Call.on(definition, served, user=UserInfo("ada", ("g",)), verb=operation.lower())
     return AdmissionAttributes(made.but(**call), operation, new, old)

@@ -53,4 +53,4 @@ def context(version: str = "v1") -> RequestContext:
 
 def call(definition: ResourceDefinition[Any], **options: Any) -> Call:
     """A write of an instance in the preferred version."""
-    return Call(user=UserInfo("ada"), verb="create", definition=definition, version=definition.versions[0], **options)
+    return Call.on(definition, definition.versions[0], user=UserInfo("ada"), verb="create", **options)

@@ -61,11 +61,11 @@ async def test_an_apply_that_creates_an_object_leaves_the_other_fields_empty(spe
 
 
 PODS_DEFINITION = next(one for one in all_definitions(FeatureGates.for_release()) if one.plural == "pods")
-CALL = Call(
+CALL = Call.on(
+    PODS_DEFINITION,
+    PODS_DEFINITION.versions[0],
     user=UserInfo("ann"),
     verb="patch",
-    definition=PODS_DEFINITION,
-    version=PODS_DEFINITION.versions[0],
     namespace="ns",
     name="p",
     subresource="status",

@@ -134,11 +134,11 @@ async def test_an_apply_owns_the_empty_list_that_it_wrote() -> None:
 # --- fields that a patch leaves as they are
 
 PODS_DEFINITION = next(one for one in all_definitions(FeatureGates.for_release()) if one.plural == "pods")
-CALL = Call(
+CALL = Call.on(
+    PODS_DEFINITION,
+    PODS_DEFINITION.versions[0],
     user=UserInfo("ann"),
     verb="patch",
-    definition=PODS_DEFINITION,
-    version=PODS_DEFINITION.versions[0],
     namespace="ns",
     name="p",
     subresource="status",

@@ -29,7 +29,7 @@ from tests.unit.apiserver.guarded import Guarded, account, claim, guarded, refus
 def call(api: Guarded, plural: str = "configmaps", group: str = "", **options: object) -> Call:
     definition = api.server.catalog.definition(GroupResource(group, plural))
     assert definition is not None
-    asked = Call(user=UserInfo("ada", ("g",)), verb="get", definition=definition, version=definition.versions[0])
+    asked = Call.on(definition, definition.versions[0], user=UserInfo("ada", ("g",)), verb="get")
     return asked.but(**{"namespace": "default", "name": "a", **options})
 
 

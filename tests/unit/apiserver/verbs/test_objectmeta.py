@@ -87,7 +87,7 @@ DEFINITION = definition_of("configmaps")
 
 
 def call() -> Call:
-    return Call(user=UserInfo("ada"), verb="create", definition=DEFINITION, version=DEFINITION.versions[0])
+    return Call.on(DEFINITION, DEFINITION.versions[0], user=UserInfo("ada"), verb="create")
 
 
 def owned(*uids: str) -> ObjectMeta:

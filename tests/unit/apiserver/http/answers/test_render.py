@@ -136,7 +136,7 @@ async def test_a_list_that_was_read_before_a_write_is_not_kept_for_later_readers
         table = asgi.server.context.registry.table(GroupResource("", "configmaps"))
         definition = asgi.server.catalog.definition(GroupResource("", "configmaps"))
         assert definition is not None
-        call = Call(user=LOOPBACK, verb="list", definition=definition, version=definition.versions[0])
+        call = Call.on(definition, definition.versions[0], user=LOOPBACK, verb="list")
         kept, options = ListCache(), ListOptions()
         before = stamp_of(table)
         await asgi("POST", MAPS, {"metadata": {"name": "a"}})

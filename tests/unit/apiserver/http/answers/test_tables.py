@@ -17,7 +17,7 @@ from cathedra.apiserver.request import Call
 from tests.unit.kinds.objects import NOW, definition_of
 
 PODS = definition_of("pods")
-CALL = Call(user=UserInfo("ada"), verb="list", definition=PODS, version=PODS.versions[0])
+CALL = Call.on(PODS, PODS.versions[0], user=UserInfo("ada"), verb="list")
 
 
 def stored(phase: str = "Running") -> StoredObject:

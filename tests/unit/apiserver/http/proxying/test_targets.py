@@ -46,7 +46,7 @@ def found(client: ASGIClient, plural: str, name: str) -> NodeEndpoint | ProxyTar
     namespace = "default" if definition.namespaced else ""
     version = definition.versions[0]
     user = UserInfo("u")
-    call = Call(user=user, verb="get", definition=definition, version=version, namespace=namespace, name=name)
+    call = Call.on(definition, version, user=user, verb="get", namespace=namespace, name=name)
     return target_of(client.server.context.registry, call)
 
 
