@@ -107,6 +107,10 @@ class Background:
         """Do not cancel the work for ``subject`` when the context is left, unless `STOP_SECONDS` have passed."""
         self._spared.add(subject)
 
+    def is_spared(self, subject: object) -> bool:
+        """Return True if the work for ``subject`` runs and is spared."""
+        return subject in self._spared
+
     @property
     def is_closing(self) -> bool:
         """True while the context is being left: work that is scheduled for later will not be done."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 import msgspec
 
@@ -104,23 +104,24 @@ class BindingCycle:
         status: Status | None = _CANCELLED
         try:
             failure: Status | None = None
-            if self._profile.pre_bind_pre_flight(state, pod, node):
-                with await self._background.writing.place():
+            waits = False
+            with await self._background.writing.place():
+                if self._profile.pre_bind_pre_flight(state, pod, node):
                     failure = await self._profile.pre_bind(state, pod, node)
+                    waits = failure is None and self._profile.has_to_settle(state, pod)
+                if failure is None and not waits:
+                    failure = await self._written(held)
+            if waits:
+                # Waiting for devices may take minutes, so it happens outside the limit of concurrent writes.
+                failure = await self._profile.settle(state, pod, node)
                 if failure is None:
-                    # Waiting for devices may take minutes, so it happens outside the limit of concurrent writes.
-                    failure = await self._profile.settle(state, pod, node)
-            if failure is None:
-                with await self._background.writing.place():
-                    # A bound pod runs, so its devices must not be released. Therefore the response is awaited even if
-                    # the task is cancelled.
-                    self._background.spare(held)
-                    failure = await self._profile.bind(state, pod, node)
-                if failure is not None:
-                    # The cause of the failure, such as the deletion of the pod, is on its way to other components,
-                    # which may need to see the pod's reservations: claim controllers of old releases free a claim only
-                    # where they end its reservation.
-                    await asyncio.sleep(0)
+                    with await self._background.writing.place():
+                        failure = await self._written(held)
+            if failure is not None and self._background.is_spared(held):
+                # The cause of the failure, such as the deletion of the pod, is on its way to other components, which
+                # may need to see the pod's reservations: claim controllers of old releases free a claim only where they
+                # end its reservation.
+                await asyncio.sleep(0)
             status = failure
         except DEFECTS as defect:
             status = defect_status(defect, _LOG, "%s: the binding cycle broke", pod.key)
@@ -134,6 +135,13 @@ class BindingCycle:
             message = f"Successfully assigned {pod.key} to {node}"
             self._recorder.record(pod.pod, "Normal", "Scheduled", message, action="Binding")
             await self._profile.post_bind(state, pod, node)
+
+    def _written(self, held: HeldPod) -> Coroutine[Any, Any, Status | None]:
+        """Write the binding itself."""
+        # A bound pod runs, so its devices must not be released. Therefore the response is awaited even if the task is
+        # cancelled.
+        self._background.spare(held)
+        return self._profile.bind(held.state, held.pod, held.node)
 
     async def _take_back(self, held: HeldPod, status: Status) -> None:
         try:

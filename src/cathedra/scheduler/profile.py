@@ -113,7 +113,7 @@ class Profile:
         self._reserve = self._at("reserve", (p for p in self.plugins if isinstance(p, ReservePlugin)))
         self._permit = self._at("permit", (p for p in self.plugins if isinstance(p, PermitPlugin)))
         self._pre_bind = self._at("preBind", (p for p in self.plugins if isinstance(p, PreBindPlugin)))
-        self._settling = [one for one in self._pre_bind if type(one).settle is not PreBindPlugin.settle]
+        self._settling = [one for one in self._pre_bind if type(one).has_to_settle is not PreBindPlugin.has_to_settle]
         self._bind = self._at("bind", (p for p in self.plugins if isinstance(p, BindPlugin)))
         self._post_bind = self._at("postBind", (p for p in self.plugins if isinstance(p, PostBindPlugin)))
 
@@ -402,10 +402,17 @@ class Profile:
             return error(f'running PreBind plugin "{plugin.name}": {status.message}').of(plugin.name)
         return None
 
+    def has_to_settle(self, state: CycleState, pod: PodInfo) -> bool:
+        """Return True if others must do something before the pod can be bound."""
+        for plugin in self._settling:  # noqa: SIM110  # a generator costs more than the one plugin's answer
+            if plugin.has_to_settle(state, pod):
+                return True
+        return False
+
     async def settle(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Wait for what others must do before the pod can be bound."""
         for plugin in self._settling:
-            status = await plugin.settle(state, pod, node)
+            status = await plugin.settle(state, pod, node) if plugin.has_to_settle(state, pod) else None
             if status is not None:
                 return error(f'running PreBind plugin "{plugin.name}": {status.message}').of(plugin.name)
         return None

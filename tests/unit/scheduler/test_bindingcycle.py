@@ -37,7 +37,7 @@ POINTS: Mapping[type[Plugin], tuple[str, ...]] = {
     points.PostFilterPlugin: ("post_filter",),
     points.ScorePlugin: ("node_score", "score"),
     points.ReservePlugin: ("reserve", "unreserve"),
-    points.PreBindPlugin: ("pre_bind_pre_flight", "pre_bind", "settle"),
+    points.PreBindPlugin: ("pre_bind_pre_flight", "pre_bind", "has_to_settle", "settle"),
     points.BindPlugin: ("bind",),
 }
 
@@ -143,6 +143,8 @@ def test_a_defect_at_any_extension_point_holds_nothing_back(
         monkeypatch.setattr(kind, "node_score", points.ScorePlugin.node_score)
         monkeypatch.setattr(kind, "scores_zero", points.ScorePlugin.scores_zero)
         monkeypatch.setattr(kind, "zero_where", None)
+    if method == "settle":
+        monkeypatch.setattr(kind, "has_to_settle", lambda *_: True)
     if method == "node_score":
         monkeypatch.setattr(kind, "zero_where", None)
 

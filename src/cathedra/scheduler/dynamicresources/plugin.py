@@ -559,11 +559,14 @@ class DynamicResources(
         # No coroutine of its own: each that is entered is entered again after every write.
         return self._binding.write(state.data.get(self.name), pod.pod)
 
+    def has_to_settle(self, state: CycleState, pod: PodInfo) -> bool:
+        """Devices may have to be attached."""
+        cycle: ClaimCycle | None = state.data.get(self.name)
+        return cycle is not None and self._binding_conditions and True in map(waits, cycle.all_claims)
+
     async def settle(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Waits until the devices are attached."""
-        cycle: ClaimCycle | None = state.data.get(self.name)
-        if cycle is None or not self._binding_conditions or True not in map(waits, cycle.all_claims):
-            return None
+        cycle: ClaimCycle = state.data[self.name]
         if self._gates["NominatedNodeNameForExpectation"]:
             # kube-scheduler nominates before every PreBind that has work; the write is spared where nothing is waited
             # for.

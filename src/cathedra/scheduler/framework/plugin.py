@@ -264,6 +264,10 @@ class PreBindPlugin(Plugin):
         """Return True if there is work for this pod; if no plugin has any, `pre_bind` and `settle` are not called."""
         return True
 
+    def has_to_settle(self, state: CycleState, pod: PodInfo) -> bool:
+        """Return True if `settle` must be called now that all plugins have written."""
+        return False
+
     @abstractmethod
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """None when everything is written."""
