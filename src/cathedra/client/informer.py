@@ -277,23 +277,23 @@ class Informer(Generic[T]):
 
     async def _watch(self) -> None:
         started = self._clock.monotonic()
-        received = False
+        event = None
         stream = self._resource.watch(
             self._selection.label_selector, self._selection.field_selector, resource_version=self._resource_version
         )
         async with stream as events:
             async for event in events:
-                received = True
-                kind, obj = event.type, event.object
+                obj = event.object
                 if event.undecodable is not None:
                     self._undecodable_event(event, event.undecodable)
-                elif kind is _DELETED:
+                elif (kind := event.type) is _DELETED:
                     self._remove(obj)
                 elif kind is not _BOOKMARK:
                     self._put(obj)
                 # An event without a version does not move the position of the watch.
-                self._resource_version = obj.metadata.resource_version or self._resource_version
-        if not received and self._clock.monotonic() - started < 1.0:
+                if version := obj.metadata.resource_version:
+                    self._resource_version = version
+        if event is None and self._clock.monotonic() - started < 1.0:
             # A server that ends streams at once (overload, shutting down) must not be called again in a tight loop.
             await self._clock.sleep(1.0)
 

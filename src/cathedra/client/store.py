@@ -186,10 +186,11 @@ class Store(Generic[T]):
         self.undecodable: Mapping[_Key, Undecodable] = self._undecodable
         """Objects that exist and cannot be decoded, by `Undecodable.key`; they are not among the others."""
         self._indexes: dict[str, _Index[T]] = {}
-        self._filed: tuple[_Index[T], ...] = ()
-        self._moving: tuple[tuple[Same[T] | None, tuple[_Index[T], ...]], ...] = ()
-        """Indexes whose values may change, grouped by the function that tests it, which is then called once."""
         self._tallies: dict[str, _Tally[T]] = {}
+        self._filed: tuple[_Index[T] | _Tally[T], ...] = ()
+        """All indexes and tallies."""
+        self._moving: tuple[tuple[Same[T] | None, tuple[_Index[T] | _Tally[T], ...]], ...] = ()
+        """Those in which an object may move, grouped by the function that tests it, which is then called once."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -242,11 +243,10 @@ class Store(Generic[T]):
         for key, obj in self._objects.items():
             index.put(key, obj)
         self._indexes[name] = index
-        self._filed = (*self._filed, index)
-        if indexer is not by_namespace:  # the namespace is part of the key
-            moving = dict(self._moving)
-            moving[same] = (*moving.get(same, ()), index)
-            self._moving = tuple(moving.items())
+        if indexer is by_namespace:  # the namespace is part of the key
+            self._filed = (*self._filed, index)
+        else:
+            self._file(index, same)
 
     def add_tally(self, name: str, tallier: Tallier[T]) -> None:
         """Count objects (also existing ones) by the value and the form that ``tallier`` returns.
@@ -265,6 +265,14 @@ class Store(Generic[T]):
         for key, obj in self._objects.items():
             tally.put(key, obj)
         self._tallies[name] = tally
+        self._file(tally, None)
+
+    def _file(self, index: _Index[T] | _Tally[T], same: Same[T] | None) -> None:
+        """Keep an index or tally up to date from now on."""
+        self._filed = (*self._filed, index)
+        moving = dict(self._moving)
+        moving[same] = (*moving.get(same, ()), index)
+        self._moving = tuple(moving.items())
 
     def tally(self, name: str, value: str) -> dict[Any, int]:
         """Return a snapshot of the numbers of objects with ``value``, by their forms.
@@ -280,9 +288,6 @@ class Store(Generic[T]):
         key = (metadata.namespace, metadata.name)
         old = self._objects.get(key)
         self._objects[key] = obj
-        if self._tallies:
-            for tally in self._tallies.values():
-                tally.put(key, obj)
         if old is None:
             for index in self._filed:
                 index.put(key, obj)
@@ -310,6 +315,4 @@ class Store(Generic[T]):
         if old is not None:
             for index in self._filed:
                 index.remove(key)
-            for tally in self._tallies.values():
-                tally.remove(key)
         return old
