@@ -135,22 +135,19 @@ def claim_names(pod: Pod) -> list[str]:
     """Return the names of the claims that the pod is known to use, those of its entries first; each as often as it is
     named."""
     names = []
-    recorded = pod.status.resource_claim_statuses
-    generated: dict[str, str | None] | None = None
+    recorded: dict[str, str | None] = {}
+    for status in reversed(pod.status.resource_claim_statuses):  # the first of a name counts
+        recorded[status.name] = status.resource_claim_name
     for entry in pod.spec.resource_claims:
         source = entry.source or entry
         name = source.resource_claim_name
-        if name is None and recorded and source.resource_claim_template_name is not None:
-            if generated is None:  # once, for a pod may have thousands of both
-                generated = {}
-                for status in recorded:
-                    if status.name not in generated:  # the first of a name counts
-                        generated[status.name] = status.resource_claim_name
-            name = generated.get(entry.name)
+        if name is None and source.resource_claim_template_name is not None:
+            name = recorded.get(entry.name)
         if name:
             names.append(name)
-    if pod.status.extended_resource_claim_status is not None and (extended := extended_claim_name(pod)):
-        names.append(extended)
+    extended = pod.status.extended_resource_claim_status
+    if extended is not None and extended.resource_claim_name:
+        names.append(extended.resource_claim_name)
     return names
 
 

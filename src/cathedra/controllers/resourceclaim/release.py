@@ -7,11 +7,10 @@ then the finalizer that protected the allocation is removed (docs/spec/controlle
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
+from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
@@ -51,7 +50,10 @@ class ClaimRelease:
         self._client = client
         self._deleted = deleted
         self._pods = informers.of(PODS)
-        self._groups = informers.of(PODGROUPS) if groups else None
+        self._consumers: dict[tuple[str, str], Informer[Any]] = {("", "pods"): self._pods}
+        """Group and resource of consumers → informer. Reservations of others are never released."""
+        if groups:
+            self._consumers[SCHEDULING_GROUP, "podgroups"] = informers.of(PODGROUPS)
 
     def may_have_work(self, claim: ResourceClaim) -> bool:
         """Return True if `sync` might do anything. If not, only an event of a consumer or of the owner can
@@ -72,19 +74,18 @@ class ClaimRelease:
         """Drop what is over; a refusal (mostly a conflict) means that the caller tries again."""
         namespace = claim.metadata.namespace
         reserved = claim.status.reserved_for
-        needing = []
+        valid = []
         for consumer in reserved:  # a comprehension that awaits is a coroutine of its own
             needs = self._needs(namespace, consumer)
             if needs or (needs is None and await self._needs_by_server(namespace, consumer)):
-                needing.append(consumer)
-        valid = tuple(needing)
+                valid.append(consumer)
         claims = self._client.resource(RESOURCECLAIMS, namespace)
         protected = FINALIZER in claim.metadata.finalizers
         leaving = protected and claim.metadata.deletion_timestamp is not None and not valid
         if len(valid) < len(reserved) or (leaving and claim.status.allocation is not None):
             # Reservations and allocation in one write: a claim that is allocated and unreserved could be reserved again
             # in between, and then lose its devices.
-            status = replace(claim.status, reserved_for=valid) if valid else self.unused(claim)
+            status = replace(claim.status, reserved_for=tuple(valid)) if valid else self.unused(claim)
             claim = await claims.update_status(replace(claim, status=status))
             leaving = protected and not valid
         if leaving and claim.status.allocation is None:
@@ -109,7 +110,7 @@ class ClaimRelease:
 
     def _needs(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool | None:
         """Return True if the consumer still needs the claim, None if only the API server knows (yet)."""
-        informer = self._informer_of(consumer)
+        informer = self._consumers.get((consumer.api_group, consumer.resource))
         if informer is None:
             return True
         key = (namespace, consumer.name)
@@ -124,8 +125,7 @@ class ClaimRelease:
 
     async def _needs_by_server(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool:
         """Return True if the consumer, as the API server has it, needs the claim."""
-        informer = self._informer_of(consumer)
-        assert informer is not None, "only such consumers are looked up"
+        informer = self._consumers[consumer.api_group, consumer.resource]
         try:
             found = await self._client.resource(informer.ref, namespace).get(consumer.name)
         except StatusError as error:
@@ -133,13 +133,6 @@ class ClaimRelease:
                 return False
             raise
         return _is_using(found, consumer)
-
-    def _informer_of(self, consumer: ResourceClaimConsumerReference) -> Informer[Pod] | Informer[PodGroup] | None:
-        """Return the informer of consumers of this kind; None: their claims are never released."""
-        if consumer.api_group == "" and consumer.resource == "pods":
-            return self._pods
-        is_group = consumer.api_group == SCHEDULING_GROUP and consumer.resource == "podgroups"
-        return self._groups if is_group else None
 
     def _owner_is_done(self, claim: ResourceClaim) -> bool:
         """Return True if the claim's pod no longer needs it, or if it was created for an earlier pod of the
