@@ -566,12 +566,10 @@ class DynamicResources(
 
     async def settle(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Waits until the devices are attached."""
-        cycle: ClaimCycle = state.data[self.name]
         if self._gates["NominatedNodeNameForExpectation"]:
-            # kube-scheduler nominates before every PreBind that has work; the write is spared where nothing is waited
-            # for.
+            # kube-scheduler nominates before every PreBind that has work; here that is written only before a wait.
             await write_nomination(self._client, pod.pod, node)
-        return await self._binding.wait_for_conditions(cycle, pod.pod, node)
+        return await self._binding.wait_for_conditions(state.data[self.name], pod.pod, node)
 
     def _decided_in_group(self, group: GroupClaims, claim: ResourceClaim) -> AllocationResult | None:
         """Return the allocation that another pod of the group has just reserved; None if there is none or it was given
