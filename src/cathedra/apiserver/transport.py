@@ -36,7 +36,7 @@ from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.denials import Denials
 from cathedra.client.http import request_line
-from cathedra.client.transport import APICall, Page, PatchType, ResourceRef, Verb, WatchEvent
+from cathedra.client.transport import APICall, BatchedEvents, Page, PatchType, ResourceRef, Verb, WatchEvent
 from cathedra.kinds.definition import AnyDefinition, Strategy, VersionDefinition
 from cathedra.releases import git_version
 
@@ -123,7 +123,7 @@ class InProcessTransport:
             try:
                 if recorder is not None and record is not None:
                     recorder.started(record, status)
-                yield self._operations.events(begun, start)
+                yield BatchedEvents(self._operations.events(begun, start))
             finally:
                 start.stop()
         except StatusError as error:

@@ -22,7 +22,7 @@ from cathedra.client.backoff import ExponentialBackoff
 from cathedra.client.client import Client
 from cathedra.client.objects import key_of
 from cathedra.client.store import Store
-from cathedra.client.transport import EventType, MalformedAnswer, Page, ResourceRef, WatchEvent
+from cathedra.client.transport import EventType, MalformedAnswer, Page, ResourceRef, WatchEvent, in_batches
 from cathedra.clock import Clock
 
 __all__ = ["Handler", "Informer", "InformerObserver", "InformerSelection", "SharedInformers", "Unobserved"]
@@ -282,17 +282,20 @@ class Informer(Generic[T]):
             self._selection.label_selector, self._selection.field_selector, resource_version=self._resource_version
         )
         async with stream as events:
-            async for event in events:
-                obj = event.object
-                if event.undecodable is not None:
-                    self._undecodable_event(event, event.undecodable)
-                elif (kind := event.type) is _DELETED:
-                    self._remove(obj)
-                elif kind is not _BOOKMARK:
-                    self._put(obj)
-                # An event without a version does not move the position of the watch.
-                if version := obj.metadata.resource_version:
-                    self._resource_version = version
+            async for batch in in_batches(events):
+                for event in batch:
+                    obj = event.object
+                    if event.undecodable is not None:
+                        self._undecodable_event(event, event.undecodable)
+                    elif (kind := event.type) is _DELETED:
+                        self._remove(obj)
+                    elif kind is not _BOOKMARK:
+                        self._put(obj)
+                for event in reversed(batch):
+                    # An event without a version does not move the position of the watch.
+                    if version := event.object.metadata.resource_version:
+                        self._resource_version = version
+                        break
         if event is None and self._clock.monotonic() - started < 1.0:
             # A server that ends streams at once (overload, shutting down) must not be called again in a tight loop.
             await self._clock.sleep(1.0)

@@ -7,7 +7,7 @@ driver run unchanged on each; that makes every part replaceable by its Kubernete
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar, runtime_checkable
@@ -17,8 +17,17 @@ import msgspec
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.undecodable import Undecodable
 
-__all__ = ["APICall", "EventType", "ListOptions", "MalformedAnswer", "Page", "PatchType", "RawTransport", "ResourceRef"]
-__all__ += ["Transport", "Verb", "WatchEvent", "WriteOptions", "undecodable_event"]
+__all__ = [
+    "APICall",
+    "BatchedEvents",
+    "EventType",
+    "ListOptions",
+    "MalformedAnswer",
+    "Page",
+    "PatchType",
+    "RawTransport",
+]
+__all__ += ["ResourceRef", "Transport", "Verb", "WatchEvent", "WriteOptions", "in_batches", "undecodable_event"]
 
 T = TypeVar("T", bound=KubeObject)
 T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
@@ -89,6 +98,35 @@ def undecodable_event(kind: type[T], change: EventType, what: Undecodable, resou
     if shown is EventType.DELETED:
         metadata = ObjectMeta(namespace=what.namespace, name=what.name, uid=what.uid, resource_version=version)
     return WatchEvent(shown, kind(metadata=metadata), what)
+
+
+class BatchedEvents(AsyncIterator[WatchEvent[T]]):
+    """The events of a watch that arrive several at a time. Iteration yields each of them."""
+
+    def __init__(self, batches: AsyncIterator[Sequence[WatchEvent[T]]]) -> None:
+        self.batches = batches
+        self._events = _one_by_one(batches)
+
+    def __anext__(self) -> Coroutine[Any, Any, WatchEvent[T]]:
+        """Return the next event."""
+        return self._events.__anext__()
+
+
+async def _one_by_one(batches: AsyncIterator[Sequence[WatchEvent[T]]]) -> AsyncGenerator[WatchEvent[T], None]:
+    async for batch in batches:
+        for event in batch:
+            yield event
+
+
+def in_batches(events: AsyncIterator[WatchEvent[T]]) -> AsyncIterator[Sequence[WatchEvent[T]]]:
+    """Return the events of a watch in the batches in which they arrive: a turn of a generator for each event would take
+    a third of what an informer does with it."""
+    return events.batches if isinstance(events, BatchedEvents) else _in_ones(events)
+
+
+async def _in_ones(events: AsyncIterator[WatchEvent[T]]) -> AsyncIterator[Sequence[WatchEvent[T]]]:
+    async for event in events:
+        yield (event,)
 
 
 class Page(msgspec.Struct, Generic[T_co], frozen=True):

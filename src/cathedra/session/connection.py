@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -431,7 +430,7 @@ class EventStream:
         self._cancel = cancel
         self.bookmarks = bookmarks
         """True if the server sends bookmarks, so that the watch is never silent for long."""
-        self._events: deque[WatchEvent[Any]] = deque()
+        self._events: list[WatchEvent[Any]] = []
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
         self._error: Exception | None = None
@@ -447,17 +446,17 @@ class EventStream:
         self._ended, self._error = True, error
         self._wake()
 
-    async def events(self) -> AsyncIterator[WatchEvent[Any]]:
-        """Yield events until the server ends the watch.
+    async def batches(self) -> AsyncIterator[Sequence[WatchEvent[Any]]]:
+        """Yield events as they arrive, until the server ends the watch.
 
         Raises:
             StatusError: the watch is refused or ends with an error.
             ConnectionError: the connection was lost.
         """
-        events = self._events
         while True:
-            while events:
-                yield events.popleft()
+            while self._events:
+                arrived, self._events = self._events, []
+                yield arrived
             if self._ended:
                 if self._error is not None:
                     raise self._error

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from cathedra.client.http import LONGEST_PAUSE, RETRIES, HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.requestmetrics import RequestMetrics
 from cathedra.client.servers import NotSent, ServerLeft
-from cathedra.client.transport import APICall, Transport, WatchEvent
+from cathedra.client.transport import APICall, BatchedEvents, Transport, WatchEvent, in_batches
 from cathedra.session.connection import ConnectionRetired, ProtocolRefused
 from cathedra.session.protocol import ServedOverHTTP
 from cathedra.session.transport import SessionTransport, UnixConnection, UpgradedConnection
@@ -135,7 +135,8 @@ class UpgradingTransport:
                     if transport is self._http:
                         begun = await opened.enter_async_context(self._http.watch_at(server, call))
                     else:
-                        begun = self._events(await opened.enter_async_context(transport.watch(call)), server, call)
+                        events = await opened.enter_async_context(transport.watch(call))
+                        begun = BatchedEvents(self._batches(events, server, call))
                 except ProtocolRefused:
                     self._refuse()
                 except ConnectionRetired:
@@ -155,24 +156,24 @@ class UpgradingTransport:
             self._session[0].close()
             self._session = None
 
-    async def _events(
+    async def _batches(
         self, events: AsyncIterator[WatchEvent[Any]], server: str, call: APICall
-    ) -> AsyncIterator[WatchEvent[Any]]:
+    ) -> AsyncIterator[Sequence[WatchEvent[Any]]]:
         """Yield the events of a session's watch, or of one over HTTP if sessions do not serve it.
 
         A refusal arrives with the stream: the watch is sent without waiting for an answer.
         """
         try:
-            async for event in events:
-                yield event
+            async for batch in in_batches(events):
+                yield batch
             return
         except ConnectionRetired:
             return  # not begun: the stream ends, and the informer's next watch uses another connection
         except ServedOverHTTP:
             pass
         async with self._http.watch_at(server, call) as others:
-            async for event in others:
-                yield event
+            async for batch in in_batches(others):
+                yield batch
 
     def _current(self) -> Transport:
         """Return the session, or HTTP while the server refuses sessions."""

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from cathedra.api.struct import encode
 from cathedra.asgi.upgrade import SESSION
 from cathedra.client.denials import Denials
-from cathedra.client.transport import APICall, WatchEvent
+from cathedra.client.transport import APICall, BatchedEvents, WatchEvent
 from cathedra.session.connection import ProtocolRefused, SessionConnection
 from cathedra.session.protocol import SESSION_PATH, RequestMessage, RequestOptions
 
@@ -60,7 +60,7 @@ class SessionTransport:
         """Stream changes until the server ends the stream or the context exits."""
         stream = await self._connection.watch(self._request(call))
         try:
-            yield stream.events()
+            yield BatchedEvents(stream.batches())
         finally:
             stream.close()
 

@@ -217,10 +217,11 @@ class Watches:
         """Send the events of a watch whose objects a webhook converts: it has to wait for the webhook at each event."""
         try:
             self._has_begun(request.id, record)
-            async for event in self._requests.operations.events(call, start):
-                await self._sender.until_taken()
-                payload = self._sender.made(event.object, request.form)
-                self._sender.put(EventMessage(request.id, event.type, payload), len(payload.body))
+            async for batch in self._requests.operations.events(call, start):
+                for event in batch:
+                    await self._sender.until_taken()
+                    payload = self._sender.made(event.object, request.form)
+                    self._sender.put(EventMessage(request.id, event.type, payload), len(payload.body))
             self._sender.put(EndMessage(request.id))
         except StatusError as error:
             self._sender.refuse(request.id, record, error)

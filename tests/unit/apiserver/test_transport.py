@@ -34,7 +34,7 @@ from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.denials import Denials
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS, RESOURCECLAIMS
-from cathedra.client.transport import APICall, EventType, ListOptions, PatchType, WriteOptions
+from cathedra.client.transport import APICall, EventType, ListOptions, PatchType, WriteOptions, in_batches
 from cathedra.clock import LoopClock, SystemClock, run_virtual
 from cathedra.releases import FeatureGates
 from tests.running import on_virtual_clock, run_with
@@ -159,6 +159,18 @@ async def test_a_watch_shows_what_is_there_and_then_every_change_in_order(server
         (EventType.DELETED, "a"),
     ]
     assert int(seen[3].object.metadata.resource_version) == server.revision
+
+
+@run_with(on_server)
+async def test_events_that_have_arrived_are_one_batch(server: APIServer) -> None:
+    api = server.transport()
+    async with api.watch(APICall("watch", CONFIGMAPS, "default")) as events:
+        for name in ("a", "b", "c"):
+            await api.call(APICall("create", CONFIGMAPS, "default", body=config_map(name)))
+        batch = await anext(in_batches(events))
+        assert [event.object.metadata.name for event in batch] == ["a", "b", "c"]
+        await api.call(APICall("delete", CONFIGMAPS, "default", "b", body=DeleteOptions()))
+        assert (await anext(events)).type is EventType.DELETED
 
 
 @run_with(on_server)

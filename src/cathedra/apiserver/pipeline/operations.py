@@ -135,18 +135,23 @@ class ResourceOperations:
         """
         return read.start_watch(self._server, call, options, send_initial=send_initial)
 
-    async def events(self, call: Call, start: read.WatchStart) -> AsyncIterator[WatchEvent[Any]]:
-        """Yield the events of a watch, with objects in the version of the call, until the server ends it."""
-        version, seen_one = call.version, self._server.seen_one
+    async def events(self, call: Call, start: read.WatchStart) -> AsyncIterator[Sequence[WatchEvent[Any]]]:
+        """Yield the events of a watch as they arrive, with objects in the version of the call, until the server ends
+        it."""
+        version, seen_one, kind = call.version, self._server.seen_one, call.version.type
         for seen in start.initial_events():
-            yield WatchEvent(seen.type, (await seen_one(call, seen.entry)).view(version))
+            yield (WatchEvent(seen.type, (await seen_one(call, seen.entry)).view(version)),)
         converted = call.definition.conversion is not None
         while batch := await start.watcher.take():
+            if converted:
+                for seen in batch:
+                    yield (WatchEvent(seen.type, (await seen_one(call, seen.entry)).view(version)),)
+                continue
             # Fast path: objects are stored in the version that nearly all watches have.
-            for seen in batch:
-                entry = await seen_one(call, seen.entry) if converted else seen.entry
-                obj = entry.object
-                yield WatchEvent(seen.type, obj if type(obj) is version.type else entry.view(version))
+            yield [
+                WatchEvent(seen.type, obj if type(obj := seen.entry.object) is kind else seen.entry.view(version))
+                for seen in batch
+            ]
 
     def create(self, call: Call, obj: Any) -> Coroutine[Any, Any, CallAnswer]:
         """Create an object, answer a review, or carry out a POST on a sub-resource.
