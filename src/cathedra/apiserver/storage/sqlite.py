@@ -1,8 +1,8 @@
 """The default store: SQLite in WAL mode, one writer thread, one fsync for all waiting writes (group commit).
 
-While a transaction is synced, the next writes gather and share the next one. If they are few, they wait for those that
-follow at once from what was just settled. A write is settled when its transaction is on disk (``synchronous=FULL``), so
-what was acknowledged survives a kill and a power cut.
+While a transaction is synced, the next writes gather and share the next one. If they are few, they wait some turns of
+the event loop for those that follow from what was just settled. A write is settled when its transaction is on disk
+(``synchronous=FULL``), so what was acknowledged survives a kill and a power cut.
 
 The loop and the writer share one interpreter lock, and every step of a statement releases and reacquires it. So they
 meet once per batch, not once per write, and a batch is one row of a log.
@@ -54,9 +54,12 @@ DAMAGE_ADVICE: Final = (
 
 RECENT: Final = 1024
 """Writes from before a start that watches can resume after."""
-_ENOUGH: Final = 8
-"""Writes that are committed without delay. Fewer wait for those that follow at once from what was settled: a batch
-costs the two threads four switches, which is more than one more write."""
+_ENOUGH: Final = 32
+"""Writes that are committed without delay. A transaction costs as much as ten more writes in it."""
+_TURNS: Final = 5
+"""Turns of the event loop for which fewer writes wait after a transaction. A client whose write was settled sends its
+next one in the second turn; a client that was waiting for the event, in the third or fourth. So both share a
+transaction, instead of taking turns with one each."""
 
 _RELEASED: Final = 64 * 1024 * 1024
 """Bytes of JSON after whose use freed memory is returned to the system; it takes some 10 ms."""
@@ -182,6 +185,14 @@ class SQLiteStorage:
         self._last.sync()
         self._let_go()
 
+    def _gather(self, turns: int) -> None:
+        """Give the idle writer the next batch: now if it has enough writes, otherwise in so many turns of the loop."""
+        if turns and len(self._waiting) < _ENOUGH:
+            assert self._loop is not None
+            self._loop.call_soon(self._gather, turns - 1)
+        else:
+            self._hand_over()
+
     def _hand_over(self) -> None:
         """Give the idle writer the writes that have gathered."""
         batch, self._waiting = self._waiting, []
@@ -305,12 +316,7 @@ class SQLiteStorage:
         self._note_health(next((one for one in filter(None, errors) if not isinstance(one, WriteRefused)), None))
         # Batches settle in the order in which they were handed over, so the first ones are these.
         del self._under_way[: len(batch)]
-        if len(self._waiting) >= _ENOUGH:
-            self._hand_over()
-        else:
-            assert self._loop is not None
-            # Two turns: requests whose writes are settled below run in the next one, and their writes go along.
-            self._loop.call_soon(self._loop.call_soon, self._hand_over)
+        self._gather(_TURNS)
         _tell(batch, errors)
 
     def _note_health(self, problem: StorageError | None) -> None:

@@ -49,20 +49,30 @@ async def test_what_was_settled_is_loaded_again(tmp_path: Path) -> None:
     assert [(r.key, r.revision, r.value) for r in snapshot.records] == [("/g/r/b", 2, b"two")]
 
 
-async def test_a_write_that_follows_at_once_from_a_settled_one_shares_the_transaction_of_what_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batches: list[list[int]] = []
-    begun, released = threading.Event(), threading.Event()
+class _Held:
+    """Commits batches when released, and notes their revisions."""
 
-    def held(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[StorageError | None]:
-        batches.append([write.revision for write in writes])
-        begun.set()
-        released.wait()
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.begun, self.released = threading.Event(), threading.Event()
+
+    def __call__(self, connection: sqlite3.Connection, writes: Sequence[Write]) -> list[StorageError | None]:
+        self.batches.append([write.revision for write in writes])
+        self.begun.set()
+        self.released.wait()
         return commit_writes(connection, writes)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3])
+async def test_a_write_that_follows_soon_from_a_settled_one_shares_the_transaction_of_what_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    held = _Held()
 
     async def chain() -> None:
         await settled(store, Write("/g/r/a", 1, b"one"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
         await settled(store, Write("/g/r/a", 3, b"three"))
 
     monkeypatch.setattr(compaction, "commit_writes", held)
@@ -70,12 +80,36 @@ async def test_a_write_that_follows_at_once_from_a_settled_one_shares_the_transa
     await store.load()
     async with asyncio.TaskGroup() as group:
         group.create_task(chain())
-        await asyncio.to_thread(begun.wait)
+        await asyncio.to_thread(held.begun.wait)
         waiting = group.create_task(settled(store, Write("/g/r/b", 2, b"two")))
         await asyncio.sleep(0)
-        released.set()
+        held.released.set()
     assert waiting.result() is None
-    assert batches == [[1], [2, 3]]
+    assert held.batches == [[1], [2, 3]]
+    await store.close()
+
+
+async def test_many_writes_that_wait_are_committed_without_those_that_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = _Held()
+
+    async def chain() -> None:
+        await settled(store, Write("/g/r/a", 1, b"one"))
+        await settled(store, Write("/g/r/a", 1 + last, b"later"))
+
+    monkeypatch.setattr(compaction, "commit_writes", held)
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    last = sqlite._ENOUGH + 1
+    async with asyncio.TaskGroup() as group:
+        group.create_task(chain())
+        await asyncio.to_thread(held.begun.wait)
+        for revision in range(2, last + 1):
+            group.create_task(settled(store, Write("/g/r/b", revision, b"two")))
+        await asyncio.sleep(0)
+        held.released.set()
+    assert held.batches == [[1], list(range(2, last + 1)), [last + 1]]
     await store.close()
 
 
