@@ -73,15 +73,19 @@ class NodeSearch:
 
     def _best(self, totals: Sequence[int], bound: int | None) -> int:
         """Return the place of the largest total; if there are several, a random one of them."""
-        best = max(totals) if bound is None else bound
-        # Mostly nearly all nodes are equally good. Drawing one of them takes no step for each node.
-        for _ in range(_DRAWS):
-            place = int(self._random.random() * len(totals))
-            if totals[place] == best:
-                return place
-        best = max(totals)
+        best = bound if bound is not None and bound in totals else max(totals)
+        if len(totals) > FEWEST_NODES:
+            # Mostly nearly all nodes of a large cluster are equally good. Drawing takes no step for each node.
+            for _ in range(_DRAWS):
+                place = int(self._random.random() * len(totals))
+                if totals[place] == best:
+                    return place
+        number = totals.count(best)
+        chosen = self._random.choice(range(number)) if number > 1 else 0
+        if number == len(totals):
+            return chosen
         place = totals.index(best)
-        for _ in range(self._random.randrange(totals.count(best))):
+        for _ in range(chosen):
             place = totals.index(best, place + 1)
         return place
 
@@ -231,12 +235,6 @@ class _Part(NamedTuple):
     wanted: int
 
 
-def _around(nodes: Sequence[NodeInfo], start: int, number: int) -> Sequence[NodeInfo]:
-    """Return ``number`` of ``nodes`` from ``start`` on; the first follows the last."""
-    part = nodes[start : start + number]
-    return part if len(part) == number else [*part, *nodes[: number - len(part)]]
-
-
 def _all_pass(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo], existing: int) -> bool:
     """Return True if all filters are known to pass each of ``nodes``; ``existing`` is the number of all nodes."""
     asked: frozenset[NodeInfo] | None = None
@@ -293,17 +291,23 @@ class _RecentNodes:
     """Lists that were made in the last search and serve the next one, if it is on the same nodes."""
 
     def __init__(self) -> None:
-        self._around: tuple[Sequence[NodeInfo], int, Sequence[NodeInfo]] = ((), 0, ())
+        self._twice: tuple[Sequence[NodeInfo], Sequence[NodeInfo]] = ((), ())
+        """Nodes, and twice the same in one list: a part that goes around lies in one piece."""
+        self._around: tuple[int, Sequence[NodeInfo]] = (0, ())
+        """The last part of them, and where it begins."""
         self._refusals: tuple[Sequence[NodeInfo], Status | None, dict[str, Status]] = ((), None, {})
 
     def around(self, nodes: Sequence[NodeInfo], start: int, number: int) -> Sequence[NodeInfo]:
         """Return ``number`` of ``nodes`` from ``start`` on; the first follows the last."""
-        if number < len(nodes):
-            return _around(nodes, start, number)
-        known, place, found = self._around
-        if known is not nodes or place != start:
-            found = _around(nodes, start, number)
-            self._around = nodes, start, found
+        known, twice = self._twice
+        place, found = self._around
+        if known is not nodes:
+            twice = [*nodes, *nodes]
+            self._twice = nodes, twice
+        elif place == start and len(found) == number:
+            return found
+        found = twice[start : start + number]
+        self._around = start, found
         return found
 
     def refusals(self, nodes: Sequence[NodeInfo], status: Status) -> dict[str, Status]:
