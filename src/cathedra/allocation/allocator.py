@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random as random_module
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -69,26 +69,31 @@ class Allocator:
         self.budget = budget or Budget()
         self._random = random or random_module.SystemRandom()
 
-    def prepare(self, claims: Sequence[ResourceClaim], allowance: SearchAllowance | None = None) -> PreparedRequests:
+    def prepare(
+        self, claims: Sequence[ResourceClaim], allowance: Callable[[], SearchAllowance] | None = None
+    ) -> PreparedRequests:
         """Prepare ``claims`` for all nodes: look up classes, compile selectors, validate.
 
         Problems of the claims are raised by `PreparedRequests.on`, where Kubernetes would report them. ``allowance``
-        limits this and all searches on nodes; without it the budget begins now.
+        returns the limit of this and of all searches on nodes. It is called when the first of them is made; without it
+        the budget begins then.
 
         Raises:
             LongSearch: the turn of the allowance is over; also from all methods of `PreparedRequests` that search.
             Aborted: time is up.
         """
         inventory = self.inventory
-        allowance = allowance or self.budget.begin()
+        begun: SearchAllowance | None = None
+        allowance = allowance or self.budget.begin
         # Claims of one template share one spec object, so everything about their requests is prepared once for
         # thousands of pods.
         known = inventory.caches.of(SPEC_CACHE)
         specs = known.get(claims, self.classes, self.features, inventory.interner)
         if specs is None:
-            plans = self._planned(claims, allowance)
+            begun = allowance()
+            plans = self._planned(claims, begun)
             specs = known.add(plans, self.features, inventory.interner)
-        return PreparedRequests(self, claims, specs, allowance)
+        return PreparedRequests(self, claims, specs, begun or allowance)
 
     def plans_of(
         self, claims: Sequence[ResourceClaim], interrupted: Interrupted | None = None
@@ -145,10 +150,14 @@ class PreparedRequests:
     """
 
     def __init__(
-        self, allocator: Allocator, claims: Sequence[ResourceClaim], specs: PreparedSpecs, allowance: SearchAllowance
+        self,
+        allocator: Allocator,
+        claims: Sequence[ResourceClaim],
+        specs: PreparedSpecs,
+        allowance: SearchAllowance | Callable[[], SearchAllowance],
     ) -> None:
         self.allocator = allocator
-        self.allowance = allowance
+        self._allowance = allowance
         self._claims = tuple(claims)
         self._specs = specs
         self._tables = specs.tables
@@ -156,6 +165,13 @@ class PreparedRequests:
         self._equivalence = NodeEquivalence.of(allocator.inventory, allocator.features, self._tables.projection)
         self._known = self._equivalence.answers(specs.key)
         self._answers = self._known.shared
+
+    @property
+    def allowance(self) -> SearchAllowance:
+        """The limit of all searches; it begins when it is first read."""
+        if not isinstance(self._allowance, SearchAllowance):
+            self._allowance = self._allowance()
+        return self._allowance
 
     @property
     def plans(self) -> tuple[ClaimPlan, ...]:
@@ -420,7 +436,7 @@ class PreparedRequests:
                 return None
             try:
                 of = freed if all_free else allocator
-                answer = of.prepare(claims, allowance.with_states(_TRIAL)).on(node)
+                answer = of.prepare(claims, partial(allowance.with_states, _TRIAL)).on(node)
             except Aborted:
                 raise
             except AllocationError:

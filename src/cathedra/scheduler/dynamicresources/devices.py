@@ -8,6 +8,7 @@ cannot be allocated twice (docs/spec/scheduling.md §11).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -154,7 +155,7 @@ class FreeDevices:
             AllocationError: a claim cannot be allocated anywhere.
             LongSearch: the turn of ``attempt`` is over; also from what is returned.
         """
-        return self._allocator(ledger).prepare(claims, None if attempt is None else self._allowance(attempt))
+        return self._allocator(ledger).prepare(claims, None if attempt is None else partial(self._allowance, attempt))
 
     def prepare_anew(
         self,
@@ -169,7 +170,7 @@ class FreeDevices:
         ledger = self.ledger.copy()
         for claim in decided:
             ledger.remove(claim)
-        allowance = SearchAllowance(_BRIEF) if attempt is None else self._allowance(attempt)
+        allowance = partial(SearchAllowance, _BRIEF) if attempt is None else partial(self._allowance, attempt)
         return self._allocator(ledger.snapshot()).prepare(claims, allowance)
 
     def _allowance(self, attempt: Attempt | SearchAllowance) -> SearchAllowance:
