@@ -117,7 +117,7 @@ class SchedulerMetrics:
     def pod_bound(self, entry: QueuedPodInfo) -> None:
         """Count a pod that has got its node, with its attempts and the time since it first became active."""
         self._pod_attempts.histograms[()].add(entry.attempts)
-        attempts = _ATTEMPTS[min(entry.attempts, _MOST_ATTEMPTS)]
+        attempts = _ATTEMPTS[entry.attempts if entry.attempts < _MOST_ATTEMPTS else _MOST_ATTEMPTS]
         self._waited.histograms[attempts].add(self.monotonic() - entry.active_since)
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:

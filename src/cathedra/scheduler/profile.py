@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence, Set
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, TypeVar, TypeVarTuple
 
 import msgspec
 
@@ -42,7 +42,7 @@ from cathedra.scheduler.state.snapshot import Snapshot
 
 P = TypeVar("P", bound=Plugin)
 R = TypeVar("R")
-Args = ParamSpec("Args")
+Args = TypeVarTuple("Args")
 
 _LOG = logging.getLogger(__name__)
 _SKIP: Final = Code.SKIP
@@ -86,6 +86,8 @@ class Profile:
         self._observer = observer
         self._now: Callable[[], float] = observer.monotonic if observer is not None else _unmeasured
         """Returns the beginning of a measurement."""
+        self._ran: Callable[[str, str, str, float], None] = observer.ran if observer is not None else _unreported
+        """Reports the name of a plugin, the extension point, the outcome and the duration."""
         self.plugins = tuple(plugins)
         self._enablement = enablement
         self.registrations: Mapping[str, Sequence[EventRegistration]] = {p.name: p.events() for p in self.plugins}
@@ -136,33 +138,25 @@ class Profile:
         observer = self._observer
         return observer.evaluations(plugins, point, self.name) if observer is not None else Evaluations()
 
-    def _measured(
-        self, plugin: Plugin, point: str, call: Callable[Args, R], *args: Args.args, **options: Args.kwargs
-    ) -> R:
+    def _measured(self, plugin: Plugin, point: str, call: Callable[[*Args], R], *args: *Args) -> R:
         """Call a plugin, and report the duration to the observer."""
         began = self._now()
-        answer = call(*args, **options)
-        self._ran(plugin, point, answer, began)
+        answer = call(*args)
+        self._ran(plugin.name, point, _outcome(answer), self._now() - began)
         return answer
 
     async def _awaited(self, plugin: Plugin, point: str, call: Awaitable[R]) -> R:
         """Do the same as `_measured` for a call that is awaited, of a plugin that talks to the API."""
         began = self._now()
         answer = await call
-        self._ran(plugin, point, answer, began)
+        self._ran(plugin.name, point, _outcome(answer), self._now() - began)
         return answer
-
-    def _ran(self, plugin: Plugin, point: str, answer: object, began: float) -> None:
-        if self._observer is not None:
-            outcome = answer.code._value_ if isinstance(answer, Status) else "Success"
-            self._observer.ran(plugin.name, point, outcome, self._now() - began)
 
     def _ran_together(self, plugins: Collection[Plugin], point: str, began: float) -> None:
         """Divide the time of a common computation equally among its plugins."""
-        if self._observer is not None:
-            seconds = (self._now() - began) / len(plugins)
-            for plugin in plugins:
-                self._observer.ran(plugin.name, point, "Success", seconds)
+        seconds = (self._now() - began) / len(plugins)
+        for plugin in plugins:
+            self._ran(plugin.name, point, "Success", seconds)
 
     def statistics(self) -> dict[str, int]:
         """Return numbers of the plugins' state."""
@@ -439,6 +433,14 @@ class Profile:
 
 def _unmeasured() -> float:
     return 0.0
+
+
+def _unreported(plugin: str, point: str, outcome: str, seconds: float) -> None:
+    """Report nothing: there is no observer."""
+
+
+def _outcome(answer: object) -> str:
+    return answer.code._value_ if isinstance(answer, Status) else "Success"
 
 
 def _meeting(predicate: NodePredicate | None, snapshot: Snapshot, nodes: Sequence[NodeInfo]) -> Set[NodeInfo] | None:
