@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -231,12 +231,12 @@ class Informer(Generic[T]):
             self._remove_absent(page)
         for what in page.undecodable:
             self._put_undecodable(what)
-        for number, obj in enumerate(page.items, 1):
-            self._put(obj)
+        for begin in range(0, len(page.items), _TURN):
             # Handlers of 100,000 pods take seconds. Whatever else runs on this loop, the API server in the same process
             # or the renewal of a lease, must not wait for all of them.
-            if number % _TURN == 0:
+            if begin:
                 await asyncio.sleep(0)
+            self._receive([WatchEvent(EventType.ADDED, obj) for obj in page.items[begin : begin + _TURN]])
         # Last: a failure above must lead to another list, not to a watch that skips changes.
         self._resource_version = page.resource_version
         self._listed_at = self._clock.monotonic()
@@ -283,14 +283,7 @@ class Informer(Generic[T]):
         )
         async with stream as events:
             async for batch in in_batches(events):
-                for event in batch:
-                    obj = event.object
-                    if event.undecodable is not None:
-                        self._undecodable_event(event, event.undecodable)
-                    elif (kind := event.type) is _DELETED:
-                        self._remove(obj)
-                    elif kind is not _BOOKMARK:
-                        self._put(obj)
+                self._receive(batch)
                 for event in reversed(batch):
                     # An event without a version does not move the position of the watch.
                     if version := event.object.metadata.resource_version:
@@ -307,33 +300,45 @@ class Informer(Generic[T]):
         self._remove(self.store.by_key.get(what.key))  # with the last state known here
         self._resolve(what.key, None)
 
-    def _put(self, obj: T) -> None:
-        if self._transform is not None:
-            obj = self._transform(obj)
-        metadata, store = obj.metadata, self.store
-        if store.undecodable:
-            self._resolve((metadata.namespace, metadata.name), obj)
-        old = store.put(obj)
-        if old is not None:
-            before = old.metadata
-            if before.uid == metadata.uid:
-                # The same state once more, as after a list: handlers have seen it.
-                if before.resource_version == metadata.resource_version:
-                    return
-                for on_update in self._on_update:
-                    try:
-                        on_update(old, obj)
-                    except Exception:
-                        self._handler_failed(obj)
-                return
-            # Another object of that name: during the notification that the first is deleted, the store has neither.
-            self._remove(old)
-            store.put(obj)
-        for on_add in self._on_add:
-            try:
-                on_add(obj)
-            except Exception:
-                self._handler_failed(obj)
+    def _receive(self, batch: Sequence[WatchEvent[T]]) -> None:
+        """Enter changes into the store, and call the handlers for each."""
+        store, undecodable, transform = self.store, self.store.undecodable, self._transform
+        for event in batch:
+            obj, kind = event.object, event.type
+            if event.undecodable is not None:
+                self._undecodable_event(event, event.undecodable)
+                continue
+            if kind is _DELETED:
+                self._remove(obj)
+                continue
+            if kind is _BOOKMARK:
+                continue
+            if transform is not None:
+                obj = transform(obj)
+            metadata = obj.metadata
+            if undecodable:
+                self._resolve((metadata.namespace, metadata.name), obj)
+            old = store.put(obj)
+            if old is not None:
+                before = old.metadata
+                if before.uid == metadata.uid:
+                    # The same state once more, as after a list: handlers have seen it.
+                    if before.resource_version == metadata.resource_version:
+                        continue
+                    for on_update in self._on_update:
+                        try:
+                            on_update(old, obj)
+                        except Exception:
+                            self._handler_failed(obj)
+                    continue
+                # Another object of that name: during the notification that the first is deleted, the store has neither.
+                self._remove(old)
+                store.put(obj)
+            for on_add in self._on_add:
+                try:
+                    on_add(obj)
+                except Exception:
+                    self._handler_failed(obj)
 
     def _remove(self, obj: T | None) -> None:
         if obj is None:
