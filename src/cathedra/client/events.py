@@ -310,9 +310,11 @@ class EventRecorder:
         # Two events in one tick of the clock still need different names. Below a microsecond, which is all that the
         # clock has, each recorder has a number of its own.
         tick = int(note.at * 1_000_000) * 1000 + self._offset
-        self._last_nanoseconds = max(tick, self._last_nanoseconds + 1)
+        if tick <= self._last_nanoseconds:
+            tick = self._last_nanoseconds + 1
+        self._last_nanoseconds = tick
         namespace = note.regarding.namespace or "default"
-        return ObjectMeta(name=f"{note.regarding.name}.{self._last_nanoseconds:x}", namespace=namespace)
+        return ObjectMeta(name=f"{note.regarding.name}.{tick:x}", namespace=namespace)
 
     def _create(self, event: Event, written: _Written) -> Awaitable[bool]:
         """Create the event. One of that name that exists is this one: an earlier attempt was carried out, or a proxy

@@ -16,7 +16,6 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer, SharedInformers
-from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.podclaims import SCHEDULING_GROUP, is_done_with_claims
@@ -25,21 +24,15 @@ FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _REMEMBERED: Final = 500
 
 
-class DeletedPods:
+class DeletedPods(OrderedDict[str, None]):
     """The uids of pods that were seen going away: no question to the API server is needed for them."""
-
-    def __init__(self) -> None:
-        self._uids: OrderedDict[str, None] = OrderedDict()
 
     def add(self, uid: str) -> None:
         """Add an entry; the oldest is dropped when there are too many."""
-        self._uids[uid] = None
+        self[uid] = None
         # Bounded: a forgotten UID only costs a read from the API server.
-        if len(self._uids) > _REMEMBERED:
-            self._uids.popitem(last=False)
-
-    def __contains__(self, uid: object) -> bool:
-        return uid in self._uids
+        if len(self) > _REMEMBERED:
+            self.popitem(last=False)
 
 
 class ClaimRelease:
@@ -92,7 +85,7 @@ class ClaimRelease:
             # Only after the deallocation was written. The other order would let a deleted claim disappear while its
             # devices count as allocated.
             finalizers = tuple(name for name in claim.metadata.finalizers if name != FINALIZER)
-            claim = await claims.update(with_metadata(claim, finalizers=finalizers))
+            claim = await claims.update(replace(claim, metadata=replace(claim.metadata, finalizers=finalizers)))
         if not valid and self._owner_is_done(claim):
             try:
                 await claims.delete(claim.metadata.name)

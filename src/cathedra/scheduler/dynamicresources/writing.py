@@ -55,8 +55,8 @@ class ClaimWriter:
             what = "add finalizer to"
             try:
                 if allocation is not None and FINALIZER not in claim.metadata.finalizers:
-                    protected = (*claim.metadata.finalizers, FINALIZER)
-                    claim = await claims.update(with_metadata(claim, finalizers=protected))
+                    protected = replace(claim.metadata, finalizers=(*claim.metadata.finalizers, FINALIZER))
+                    claim = await claims.update(replace(claim, metadata=protected))
                 # Otherwise another pod of the same PodGroup was faster.
                 if allocation is not None or consumer not in claim.status.reserved_for:
                     what = "add allocation and reservation to" if allocation else "add reservation to"
