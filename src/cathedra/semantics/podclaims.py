@@ -136,8 +136,8 @@ def claim_names(pod: Pod) -> list[str]:
     named."""
     names = []
     recorded: dict[str, str | None] = {}
-    for status in reversed(pod.status.resource_claim_statuses):  # the first of a name counts
-        recorded[status.name] = status.resource_claim_name
+    for status in pod.status.resource_claim_statuses:
+        recorded.setdefault(status.name, status.resource_claim_name)  # the first of a name counts
     for entry in pod.spec.resource_claims:
         source = entry.source or entry
         name = source.resource_claim_name
