@@ -105,8 +105,8 @@ def _applied(
             return None
         return other(api_version, new)
 
-    write = ManagedWrite(manager, now, ignored, changes_in, call.force)
-    entries = after_apply(held, write, fields, changes(view.value, merged, shape))
+    write = ManagedWrite(manager, now, ignored, call.force)
+    entries = after_apply(held, write, fields, changes(view.value, merged, shape), changes_in)
     kept = kept_fields(call, view, merged) if live is not None else frozenset()
     # Kubernetes merges maps, which have no order, and writes them sorted. So do opaque parts, which went through it.
     values = go_values(without_nulls({key: merged[key] for key in merged if key not in kept}, shape))
@@ -130,8 +130,8 @@ def _held_before(call: Call, live: Any, old: Any, now: float) -> list[Held]:
     if held:
         return held
     before = Manager(BEFORE_FIRST_APPLY, UPDATE, call.api_version)
-    write = ManagedWrite(before, now, ignored_fields(call), lambda _: None)
-    return held_fields(after_update((), write, changes_between(call.version, None, old)))
+    write = ManagedWrite(before, now, ignored_fields(call))
+    return held_fields(after_update((), write, changes_between(call.version, None, old)) or ())
 
 
 def _pruned(
@@ -230,9 +230,10 @@ def _applied_by_pattern(call: Call, live: Any, content: dict[str, Any], now: flo
         if merged is None:
             return None
         new = merged if type(live) is call.version.type else call.version.to_hub(merged)
+        write = ManagedWrite(manager, now, ignored, call.force)
         elsewhere = partial(changes_elsewhere, call, live, new, None)
-        write = ManagedWrite(manager, now, ignored, elsewhere, call.force)
-        return with_entries(new, after_apply(held, write, found.fields, (FieldSet.at_paths(touched), NOTHING)))
+        entries = after_apply(held, write, found.fields, (FieldSet.at_paths(touched), NOTHING), elsewhere)
+        return with_entries(new, entries)
     except (msgspec.ValidationError, ValueError):
         return None
 
@@ -247,7 +248,6 @@ class _TextPattern:
 
 
 _TEXT: Final = _TextPattern()
-_ONLY_TEXTS: Final = frozenset({str})
 
 
 class StructPattern:
@@ -256,7 +256,6 @@ class StructPattern:
     __slots__ = (
         "_doubtful",
         "_is_doubtful",
-        "_keys",
         "_nested",
         "_parts",
         "_read_live",
@@ -278,7 +277,6 @@ class StructPattern:
         self._parts = {
             key: (*places[key], part, part if type(part) is StructPattern else None) for key, part in parts.items()
         }
-        self._keys = self._parts.keys()
         self._texts = [key for key, part in parts.items() if part is _TEXT]
         self._nested = [(key, part) for key, part in parts.items() if part is not _TEXT]
         is_flat = len(self._texts) > 1 and not self._nested
@@ -295,15 +293,13 @@ class StructPattern:
 
     def fits(self, value: JSONValue) -> bool:
         """Return True if a value has this pattern."""
-        if type(value) is not dict or value.keys() != self._keys:
+        if type(value) is not dict or len(value) != len(self._parts):
             return False
-        if not self._nested:
-            return _ONLY_TEXTS.issuperset(map(type, value.values()))
         for key in self._texts:
-            if type(value[key]) is not str:
+            if type(value.get(key)) is not str:
                 return False
         for key, part in self._nested:  # noqa: SIM110  # a generator costs as much as the rest
-            if not part.fits(value[key]):
+            if not part.fits(value.get(key)):
                 return False
         return True
 

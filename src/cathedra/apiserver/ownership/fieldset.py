@@ -34,6 +34,7 @@ __all__ = [
     "FieldSets",
     "FilledTemplate",
     "InvalidElement",
+    "OwnJSON",
     "changes_of",
     "fields_at",
     "keep_set",
@@ -93,8 +94,7 @@ class FieldSet:
     @staticmethod
     def of(children: dict[str, FieldSet], *, member: bool) -> FieldSet:
         """Return the set of these parts; the same object for equal parts if all of them are shared."""
-        key, filled = _key_of(member, children)
-        return known_set(key, filled) or keep_set(key, FieldSet._of(children, filled, member))
+        return _shared(children, FieldSet._of, member=member)
 
     @staticmethod
     def of_one(element: str, below: FieldSet) -> FieldSet:
@@ -108,8 +108,7 @@ class FieldSet:
         """Return the union of sets, each below its path; no path begins with another. It is shared as those of `of`."""
         if not sets:
             return ONE_FIELD if member else NOTHING
-        key, filled = _key_of(member, sets)
-        return known_set(key, filled) or keep_set(key, _nested(sets, member=member))
+        return _shared(sets, _nested, member=member)
 
     def numbered(self) -> FieldSet:
         """Return the shared set with the same paths, or the set itself if it cannot be shared."""
@@ -118,8 +117,9 @@ class FieldSet:
         return FieldSet.of({key: child.numbered() for key, child in self.children.items()}, member=self.member)
 
     @staticmethod
-    def _of(children: dict[str, FieldSet], filled: str, member: bool) -> FieldSet:
-        """Build `of`; ``filled`` is the element of the parts, if one has any."""
+    def _of(children: dict[str, FieldSet], *, member: bool) -> FieldSet:
+        """Build `of`."""
+        filled = ""
         placeholder: tuple[str, ...] = ()
         templates = {}
         for element, child in children.items():
@@ -127,6 +127,7 @@ class FieldSet:
             if not child.number or element.startswith(_UID) or (inner and placeholder) or inner.count(PLACEHOLDER) > 1:
                 return FieldSet(member, children)
             placeholder = placeholder or inner
+            filled = filled or child.element
             templates[element] = child.template
         weight = sum(map(len, children)) + sum([child.weight for child in templates.values()])
         if weight > LARGEST_SHARED or (PLACEHOLDER in children and len(children) > 1):
@@ -173,17 +174,13 @@ class FieldSet:
     @staticmethod
     def from_own_json(raw: RawJSON) -> FieldSet | None:
         """Decode ``fieldsV1``; None if it cannot be decoded or would be encoded otherwise."""
-        if type(raw) is _FilledJSON:
+        if type(raw) is OwnJSON:
             return raw.fields
-        found = _READ.get(raw.data)
-        if found is None or found._raw is not raw:
-            try:
-                found = FieldSet.from_raw(raw)
-            except (msgspec.DecodeError, AttributeError, InvalidElement):
-                return None
-            if found.raw.data != raw.data:
-                return None
-        return found
+        try:
+            found = FieldSet.from_raw(raw)
+        except (msgspec.DecodeError, AttributeError, InvalidElement):
+            return None
+        return found if found.raw.data == raw.data else None
 
     def expect_reading(self) -> RawJSON:
         """Return `raw`, and cache this set for `from_raw`: the next write of the object decodes it."""
@@ -197,7 +194,9 @@ class FieldSet:
     def raw(self) -> RawJSON:
         """The set as ``fieldsV1``; encoded once, so nothing may be inserted afterwards."""
         if self._raw is None:
-            self._raw = RawJSON.without_blanks(self._json or self._encode())
+            data = self._json or self._encode()
+            # A set that is not shared is freed with its object: it and its JSON must not refer to each other.
+            self._raw = OwnJSON(self, data) if self.number else RawJSON.without_blanks(data)
         return self._raw
 
     def _encode(self) -> bytes:
@@ -328,9 +327,8 @@ class FieldSet:
         return f"FieldSet({self.to_json()})"
 
 
-def _key_of(member: bool, parts: Mapping[Any, FieldSet]) -> tuple[tuple[object, ...], str]:
-    """Return the key of a set of parts by path element, or by path; and the `FieldSet.element` of a part, if one has
-    any."""
+def _shared(parts: Mapping[Any, FieldSet], build: Callable[..., FieldSet], *, member: bool) -> FieldSet:
+    """Return the shared set of these parts, by path element or by path. ``build`` makes it if it is not known."""
     # In a loop: to map the parts to their numbers takes twice the instructions for one or two of them.
     key: list[object] = [member]
     filled = ""
@@ -338,7 +336,10 @@ def _key_of(member: bool, parts: Mapping[Any, FieldSet]) -> tuple[tuple[object, 
         key.append(place)
         key.append(below.number)
         filled = filled or below.element
-    return tuple(key), filled
+    found = _SHARED.get(tuple(key))
+    if found is None:
+        return keep_set(tuple(key), build(parts, member=member))
+    return FilledTemplate(found, filled) if filled else found
 
 
 def known_set(key: tuple[object, ...], filled: str) -> FieldSet | None:
@@ -405,7 +406,7 @@ class FilledTemplate(FieldSet):
 
     def expect_reading(self) -> RawJSON:
         """Return `raw`. It refers to the set, so the set does not refer to it."""
-        return self._raw or _FilledJSON(self, self._json or self._encode())
+        return self._raw or OwnJSON(self, self._json or self._encode())
 
     def __getattr__(self, name: str) -> Any:
         if name == "member" or name == "is_tracked":
@@ -431,8 +432,8 @@ class FilledTemplate(FieldSet):
         return encoded
 
 
-class _FilledJSON(RawJSON):
-    """The JSON of a filled template, with its set: each object has its own, so a cache would hardly find it."""
+class OwnJSON(RawJSON):
+    """The JSON of a set, with the set: the next write of the object need not look for it."""
 
     __slots__ = ("fields",)
 

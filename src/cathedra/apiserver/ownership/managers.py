@@ -8,7 +8,7 @@ refused if it would take fields from others by changing them (`Conflict`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -24,6 +24,7 @@ from cathedra.apiserver.ownership.fieldset import (
     FieldSet,
     FilledTemplate,
     InvalidElement,
+    OwnJSON,
     tracked_part,
 )
 from cathedra.apiserver.ownership.typed import shown_element
@@ -39,6 +40,8 @@ UPDATE_LIMIT: Final = 10
 Entries = tuple[ManagedFieldsEntry, ...]
 Held = tuple[ManagedFieldsEntry, FieldSet]
 """An entry and its fields; the entry's JSON is that of the set."""
+ChangesIn = Callable[[str], Changes | None]
+"""API version → the changes of a write as it shows them; None if that version is no longer served."""
 
 
 class Manager(msgspec.Struct, frozen=True, order=True, gc=False):
@@ -67,8 +70,6 @@ class ManagedWrite(msgspec.Struct, frozen=True, gc=False):
     """Seconds since the epoch."""
     ignored: FieldSet
     """Fields that the write cannot change (a sub-resource's strategy resets them), so it does not own them."""
-    changes_in: Callable[[str], Changes | None]
-    """The changes as another API version shows them; None if that version is no longer served."""
     force: bool = False
 
     def visible(self, changes: Changes) -> Changes:
@@ -143,15 +144,14 @@ def held_fields(entries: Entries) -> list[Held]:
             return []
         if raw is None:
             continue
-        fields = FieldSet.from_own_json(raw)
-        if fields is not None:
-            held.append((entry, fields))
-            continue
-        # Another client may have sent it with blanks or in another order: it is encoded anew.
-        fields = _decoded(raw)
+        fields = raw.fields if type(raw) is OwnJSON else FieldSet.from_own_json(raw)
         if fields is None:
-            return []
-        held.append((replace(entry, fields_v1=fields.expect_reading()), fields))
+            # Another client may have sent it with blanks or in another order: it is encoded anew.
+            fields = _decoded(raw)
+            if fields is None:
+                return []
+            entry = replace(entry, fields_v1=fields.expect_reading())
+        held.append((entry, fields))
     # Nearly always the names differ already.
     if len(held) > 1 and len({*map(_name, entries)}) < len(entries) > len({*map(_identity, entries)}):
         return _joined(held)
@@ -197,15 +197,15 @@ def _new_entry(manager: Manager, fields: FieldSet, time: Time | None) -> Managed
 
 def _in_order(entries: list[ManagedFieldsEntry]) -> Entries:
     """Sort entries, and return them as ``managedFields``: Apply first, then by time, then by name."""
-    if len(entries) > 1:
-        try:
-            entries.sort(key=_order)
-        except AttributeError:  # clients may send an entry without a time
+    # Nearly always they are in order: to find that out takes half of the instructions of a sort.
+    for one, other in pairwise(entries):
+        if not (one.time and other.time) or (
+            (one.operation, one.time.micros, one.manager, one.api_version, one.subresource)
+            > (other.operation, other.time.micros, other.manager, other.api_version, other.subresource)
+        ):
             entries.sort(key=lambda entry: (entry.operation, _micros(entry), _identity(entry)))
+            break
     return tuple(entries)
-
-
-_order: Final = attrgetter("operation", "time.micros", "manager", "api_version", "subresource")
 
 
 def _micros(entry: ManagedFieldsEntry) -> int:
@@ -220,37 +220,72 @@ def after_creation(manager: Manager, fields: FieldSet, now: Time) -> Entries:
     return () if fields is NOTHING else (_new_entry(manager, fields, now),)
 
 
-def after_update(held: Sequence[Held], write: ManagedWrite, changes: Changes) -> Entries:
-    """Return the entries after a create, update or patch that made these changes in the version of the request.
+def after_update(held: Sequence[Held], write: ManagedWrite, changes: Changes, others: Entries = ()) -> Entries | None:
+    """Return the entries after a create, update or patch that made these changes in the version of the request; None if
+    some managers wrote in other versions (`after_update_across_versions`).
 
     Each entry loses what the write touched or removed, and the writer's own gains what it touched. An entry that loses
-    nothing stays the same object.
+    nothing stays the same object. ``others`` are entries that lose nothing more.
     """
-    after = _after_update_in_version(held, write, changes)
-    if after is None:
-        return _after_update_across_versions(held, write, changes)
+    manager, own = write.manager, WRITER
+    sets = [*changes]
+    for position, (entry, fields) in enumerate(held):
+        if entry.api_version != manager.api_version:
+            return None
+        sets.append(fields)
+        if (
+            entry.manager == manager.name
+            and entry.operation == manager.operation
+            and entry.subresource == manager.subresource
+        ):
+            own = position
+    outcome = _outcome(sets, own, write.ignored)
+    if outcome is None or (outcome.equal_elements and not outcome.holds_for(sets)):
+        moves: Iterable[_Move] = [(position, fields, None) for position, fields in _moves(sets, own, write.ignored)]
+    else:
+        moves = outcome.moves
+    after = [*others]
+    for position, moved, source in moves:
+        if moved is None:
+            after.append(held[position][0])
+            continue
+        if source is None:
+            owned = moved
+        elif sets[source].number == moved.number:
+            owned = sets[source]
+        else:
+            owned = FilledTemplate(moved, sets[source].element)
+        if position == WRITER:
+            after.append(_new_entry(manager, owned, Time(write.now)))
+        else:
+            after.append(replace(held[position][0], fields_v1=owned.expect_reading()))
     return _in_order(after if len(after) <= UPDATE_LIMIT else _capped(after))
 
 
-def _after_update_across_versions(held: Sequence[Held], write: ManagedWrite, changes: Changes) -> Entries:
-    """`after_update` if some managers wrote in other versions, whose sets name the fields of those versions."""
-    after: list[ManagedFieldsEntry] = []
+def after_update_across_versions(
+    held: Sequence[Held], write: ManagedWrite, changes: Changes, changes_in: ChangesIn
+) -> Entries:
+    """Return what `after_update` does if some managers wrote in other versions, whose sets name the fields of those
+    versions."""
+    others: list[ManagedFieldsEntry] = []
     same: list[Held] = []
     known: dict[str, Changes | None] = {}
     for entry, fields in held:
         if entry.api_version == write.manager.api_version:
             same.append((entry, fields))
             continue
-        there = _visible_in(entry.api_version, write, known)
+        there = _visible_in(entry.api_version, write, changes_in, known)
         if there is not None and (rest := _remaining(entry, fields, there)):
-            after.append(rest)
-    return _in_order(_capped(after + (_after_update_in_version(same, write, changes) or [])))
+            others.append(rest)
+    return after_update(same, write, changes, tuple(others)) or ()
 
 
-def _visible_in(api_version: str, write: ManagedWrite, known: dict[str, Changes | None]) -> Changes | None:
+def _visible_in(
+    api_version: str, write: ManagedWrite, changes_in: ChangesIn, known: dict[str, Changes | None]
+) -> Changes | None:
     """Return the visible changes in another API version. ``known`` has those of the versions that came before."""
     if api_version not in known:
-        seen = write.changes_in(api_version)
+        seen = changes_in(api_version)
         known[api_version] = None if seen is None else write.visible(seen)
     return known[api_version]
 
@@ -266,59 +301,12 @@ def _remaining(entry: ManagedFieldsEntry, fields: FieldSet, changes: Changes) ->
     return replace(entry, fields_v1=rest.expect_reading()) if rest.children else None
 
 
-def _after_update_in_version(
-    held: Sequence[Held], write: ManagedWrite, changes: Changes
-) -> list[ManagedFieldsEntry] | None:
-    """`after_update`, in no order; None if some managers wrote in other versions."""
-    manager, own = write.manager, WRITER
-    sets = [*changes]
-    for position, (entry, fields) in enumerate(held):
-        if entry.api_version != manager.api_version:
-            return None
-        sets.append(fields)
-        if (
-            entry.manager == manager.name
-            and entry.operation == manager.operation
-            and entry.subresource == manager.subresource
-        ):
-            own = position
-    after: list[ManagedFieldsEntry] = []
-    for position, moved, source in _moved(sets, own, write.ignored):
-        if moved is None:
-            after.append(held[position][0])
-            continue
-        if source is None:
-            owned = moved
-        elif sets[source].number == moved.number:
-            owned = sets[source]
-        else:
-            owned = FilledTemplate(moved, sets[source].element)
-        if position == WRITER:
-            after.append(_new_entry(manager, owned, Time(write.now)))
-        else:
-            after.append(replace(held[position][0], fields_v1=owned.expect_reading()))
-    return after
-
-
 WRITER: Final = -1
 """Position of the entry of the manager that writes, which may not exist yet."""
 
 _Move = tuple[int, FieldSet | None, int | None]
 """Position of an entry; its new fields, None if it keeps them; and, if they are a template, the position of the set
 whose element fills it."""
-
-
-def _moved(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> Sequence[_Move]:
-    """Return the moves of a write; ``sets`` are its touched fields, its removed fields, and the fields of each
-    entry."""
-    outcome = _outcome(sets, own, ignored)
-    if outcome is not None:
-        for one, other in outcome.equal_elements:
-            if sets[one].element != sets[other].element:
-                break
-        else:
-            return outcome.moves
-    return [(position, fields, None) for position, fields in _moves(sets, own, ignored)]
 
 
 class _KeyedMoves(NamedTuple):
@@ -328,6 +316,13 @@ class _KeyedMoves(NamedTuple):
     equal_elements: Sequence[tuple[int, int]]
     """Pairs of sets with the placeholder at the same path. Only with equal elements do they have those paths in
     common, as the templates do."""
+
+    def holds_for(self, sets: Sequence[FieldSet]) -> bool:
+        """Return True if the elements are equal in these sets."""
+        for one, other in self.equal_elements:  # noqa: SIM110  # a generator costs as much as the rest
+            if sets[one].element != sets[other].element:
+                return False
+        return True
 
 
 def _numbers(sets: Sequence[FieldSet], own: int, ignored: FieldSet) -> tuple[int, ...]:
@@ -401,7 +396,9 @@ def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
 # --- applies ------------------------------------------------------------------------------------------------------
 
 
-def after_apply(held: Sequence[Held], write: ManagedWrite, fields: FieldSet, changes: Changes) -> Entries:
+def after_apply(
+    held: Sequence[Held], write: ManagedWrite, fields: FieldSet, changes: Changes, changes_in: ChangesIn
+) -> Entries:
     """Return the entries after an apply of a configuration with these fields, which made these changes.
 
     Raises:
@@ -418,7 +415,7 @@ def after_apply(held: Sequence[Held], write: ManagedWrite, fields: FieldSet, cha
             last = last or entry
             continue
         is_same_version = entry.api_version == manager.api_version
-        there = visible if is_same_version else _visible_in(entry.api_version, write, known)
+        there = visible if is_same_version else _visible_in(entry.api_version, write, changes_in, known)
         if there is None:
             continue
         rest = _remaining(entry, owned, there)

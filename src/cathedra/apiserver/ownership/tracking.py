@@ -32,6 +32,7 @@ from cathedra.apiserver.ownership.managers import (
     Manager,
     after_creation,
     after_update,
+    after_update_across_versions,
     held_fields,
 )
 from cathedra.apiserver.ownership.structs import created_fields, struct_changes
@@ -47,13 +48,17 @@ K = TypeVar("K", bound=KubeStruct)
 OtherVersions = Callable[[str, Any], Changes | None]
 """API version and new object (hub version) → what differs from the live one in that version; None if the kind has no
 such version."""
+Body = Callable[[VersionDefinition], bytes]
+"""The JSON of an object in a version."""
 
 
-def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", other: OtherVersions | None = None) -> Any:
+def tracked(
+    call: Call, live: Any, new: Any, now: float, body: Body | None = None, other: OtherVersions | None = None
+) -> Any:
     """Return ``new`` with its managed fields brought up to date; ``live`` is None on create.
 
-    ``body`` is the JSON of ``live`` in the version of the call, where it is known. ``other`` compares both in other
-    versions, where the versions' own functions cannot.
+    ``body`` returns the JSON of ``live`` where it is kept. ``other`` compares both in other versions, where the
+    versions' own functions cannot.
     """
     if not call.field_manager:
         return new
@@ -72,12 +77,14 @@ def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", othe
         elif not call.subresource and type(struct_shape(call.version.type)) is StructShape:
             return _tracked_creation(call, new, now)
     manager = Manager(call.field_manager, UPDATE, call.version.api_version, call.subresource)
-    # Nearly all managers write in one version, so the comparison in others is made only when it is needed.
-    elsewhere = partial(changes_elsewhere, call, live, new, other)
-    write = ManagedWrite(manager, now, ignored_fields(call), elsewhere)
+    write = ManagedWrite(manager, now, ignored_fields(call))
     try:
         changes = changes_between(call.version, live, new, body)
-        return with_entries(new, after_update(held, write, changes))
+        after = after_update(held, write, changes)
+        if after is None:
+            elsewhere = partial(changes_elsewhere, call, live, new, other)
+            after = after_update_across_versions(held, write, changes, elsewhere)
+        return with_entries(new, after)
     except TypedError:
         return new  # validation refuses the list, with Kubernetes' text
 
@@ -102,10 +109,10 @@ _RESET: Final = (ManagedFieldsEntry(),)
 """The entries by which a client removes all owners: ``managedFields: [{}]`` (KEP-555)."""
 
 
-def changes_between(version: VersionDefinition, old: Any, new: Any, body: bytes = b"") -> Changes:
+def changes_between(version: VersionDefinition, old: Any, new: Any, body: Body | None = None) -> Changes:
     """Return the fields in which two objects differ in a version; an ``old`` of None is an object without anything.
 
-    ``body`` is the JSON of ``old`` in that version, where it is known.
+    ``body`` returns the JSON of ``old`` where it is kept.
 
     Raises:
         TypedError: an element of a keyed list has no key.
@@ -118,7 +125,7 @@ def changes_between(version: VersionDefinition, old: Any, new: Any, body: bytes 
     shape = struct_shape(kind)
     if type(shape) is StructShape:
         return struct_changes(kind() if old is None else old, new, shape)
-    before = _empty_view(kind) if old is None else View(body or encode(old), shape)
+    before = _empty_view(kind) if old is None else View(encode(old) if body is None else body(version), shape)
     return differences(before, View.of(new, shape))
 
 
@@ -192,14 +199,14 @@ def with_other_versions(call: Call, live: Any, work: Callable[[OtherVersions | N
     return work(None) if conversion is None else _converting(conversion, call, live, work)
 
 
-def tracked_converting(call: Call, live: Any, new: Any, now: float, body: bytes = b"") -> Any | Awaitable[Any]:
+def tracked_converting(call: Call, live: Any, new: Any, now: float, body: Body | None = None) -> Any | Awaitable[Any]:
     """Return `tracked`, also where a webhook converts. If it fails, the object has no managed fields."""
     if call.definition.conversion is None:
         return tracked(call, live, new, now, body)
     return _tracked(call.definition.conversion, call, live, new, now, body)
 
 
-async def _tracked(conversion: ObjectConversion, call: Call, live: Any, new: Any, now: float, body: bytes) -> Any:
+async def _tracked(conversion: ObjectConversion, call: Call, live: Any, new: Any, now: float, body: Body | None) -> Any:
     try:
         return await _converting(conversion, call, live, lambda other: tracked(call, live, new, now, body, other))
     except StatusError:

@@ -92,7 +92,7 @@ async def _patch_document(
         obj = as_addressed(call, _decoded(call, values, live, entry))
         # Defaults come before ownership is computed, or fields that the server filled in would have no owner.
         obj = call.strategy.default_change(obj, entry.object, context)
-        return tracked_converting(call, entry.object, obj, server.clock.now(), live.body)
+        return tracked_converting(call, entry.object, obj, server.clock.now(), entry.body)
 
     return await change(server, call, patched, context=context)
 
@@ -160,10 +160,11 @@ def _made(call: Call, body: Any, context: RequestContext) -> Any:
 
 
 def _merged(server: ServerContext, call: Call, body: Any, context: RequestContext, entry: StoredObject) -> Any:
-    forget_large(len(entry.body(call.version)))
+    live_body = entry.body(call.version)
+    forget_large(len(live_body))
 
     def apply(other: OtherVersions | None) -> Any:
-        obj = in_namespace(call, applied(call, entry.object, body, server.clock.now(), entry.body(call.version), other))
+        obj = in_namespace(call, applied(call, entry.object, body, server.clock.now(), live_body, other))
         return call.strategy.default_change(obj, entry.object, context)
 
     return with_other_versions(call, entry.object, apply)

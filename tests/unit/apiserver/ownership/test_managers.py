@@ -24,6 +24,7 @@ from cathedra.apiserver.ownership.managers import (
     APPLY,
     UPDATE,
     UPDATE_LIMIT,
+    ChangesIn,
     Conflict,
     Entries,
     ManagedWrite,
@@ -31,6 +32,7 @@ from cathedra.apiserver.ownership.managers import (
     after_apply,
     after_creation,
     after_update,
+    after_update_across_versions,
     held_fields,
 )
 from cathedra.apiserver.ownership.structs import struct_changes
@@ -111,10 +113,15 @@ def moved(
     return {manager: found for manager, found in after.items() if found[0]}
 
 
-def write_of(
-    manager: Manager, now: int, changes: Changes, ignored: FieldSet = NOTHING, *, force: bool = False
-) -> ManagedWrite:
-    return ManagedWrite(manager, now, ignored, lambda version: changes if version in {"v1", "v2"} else None, force)
+def updated(entries: Entries, write: ManagedWrite, changes: Changes) -> Entries:
+    """Return the entries after an update that has the same changes in all served versions."""
+    held = held_fields(entries)
+    after = after_update(held, write, changes)
+    return after_update_across_versions(held, write, changes, served(changes)) if after is None else after
+
+
+def served(changes: Changes) -> ChangesIn:
+    return lambda version: changes if version in {"v1", "v2"} else None
 
 
 @settings(max_examples=250)
@@ -135,14 +142,14 @@ def test_updates_move_paths_between_managers(
     for now, (manager, value) in enumerate(values):
         new = from_dict(kind, value)
         changes = changes_of(old, new)
-        write = write_of(manager, now, changes, fields_at(resets))
+        write = ManagedWrite(manager, now, fields_at(resets))
         expected = moved(owners(entries), write, changes)
-        after = after_update(held_fields(entries), write, changes)
+        after = updated(entries, write, changes)
         assert owners(after) == expected
         # The second time the outcome is remembered, and sets that do not share a tree take another way.
         own_sets: Changes = tuple(FieldSet.from_json(one.to_json()) for one in changes)  # type: ignore[assignment]
-        assert after_update(held_fields(entries), write, changes) == after
-        assert after_update(held_fields(entries), write, own_sets) == after
+        assert updated(entries, write, changes) == after
+        assert updated(entries, write, own_sets) == after
         old, entries = new, after
 
 
@@ -152,22 +159,20 @@ def test_an_apply_owns_its_fields_and_conflicts_with_the_owners_of_what_it_chang
     first: dict[str, Any], second: dict[str, Any], wanted: dict[str, Any], force: bool
 ) -> None:
     old, live, new = (from_dict(Pod, one) for one in (first, second, wanted))
-    entries = after_update(
-        (), write_of(Manager("ann", UPDATE, "v1"), 1, changes_of(Pod(), old)), changes_of(Pod(), old)
-    )
+    entries = updated((), ManagedWrite(Manager("ann", UPDATE, "v1"), 1, NOTHING), changes_of(Pod(), old))
     changes = changes_of(old, live)
-    entries = after_update(held_fields(entries), write_of(Manager("bob", UPDATE, "v2"), 2, changes), changes)
+    entries = updated(entries, ManagedWrite(Manager("bob", UPDATE, "v2"), 2, NOTHING), changes)
     changes = changes_of(live, new)
     fields, applier = changes_of(Pod(), new)[0], Manager("cy", APPLY, "v1")
     before, touched = owners(entries), paths(changes[0])
-    write = write_of(applier, 9, changes, force=force)
+    write = ManagedWrite(applier, 9, NOTHING, force)
     in_conflict = {manager: held & touched for manager, (held, _) in before.items() if held & touched}
     if in_conflict and not force:
         with pytest.raises(Conflict) as raised:
-            after_apply(held_fields(entries), write, fields, changes)
+            after_apply(held_fields(entries), write, fields, changes, served(changes))
         assert {manager: paths(found) for manager, found in raised.value.fields.items()} == in_conflict
         return
-    after = after_apply(held_fields(entries), write, fields, changes)
+    after = after_apply(held_fields(entries), write, fields, changes, served(changes))
     expected = {manager: (held - touched - paths(changes[1]), time) for manager, (held, time) in before.items()}
     owned = paths(fields) - paths(UNTRACKED)
     expected[applier] = owned, Time(9) if touched or paths(changes[1]) else None
@@ -177,14 +182,14 @@ def test_an_apply_owns_its_fields_and_conflicts_with_the_owners_of_what_it_chang
 def test_an_apply_that_changes_nothing_keeps_the_time_of_the_last_one() -> None:
     fields = FieldSet.from_json({"f:metadata": {"f:labels": {"f:a": {}}}})
     nothing = NOTHING, NOTHING
-    assert after_apply(held_fields(APPLIED), write_of(Manager("cy", APPLY, "v2"), 9, nothing), fields, nothing) == (
-        replace(APPLIED[0], api_version="v2"),
-    )
+    assert after_apply(
+        held_fields(APPLIED), ManagedWrite(Manager("cy", APPLY, "v2"), 9, NOTHING), fields, nothing, served(nothing)
+    ) == (replace(APPLIED[0], api_version="v2"),)
 
 
 def test_an_entry_that_a_write_leaves_alone_stays_the_same_object() -> None:
     changes = changes_of(Pod(), from_dict(Pod, {"metadata": {"finalizers": ["f"]}}))
-    after = after_update(held_fields(APPLIED), write_of(Manager("ann", UPDATE, "v1"), 9, changes), changes)
+    after = updated(APPLIED, ManagedWrite(Manager("ann", UPDATE, "v1"), 9, NOTHING), changes)
     assert after[0] is APPLIED[0]
     assert [entry.manager for entry in after] == ["cy", "ann"]
 
@@ -219,7 +224,7 @@ def test_two_entries_of_a_manager_are_joined_with_the_later_time() -> None:
 def test_a_manager_in_a_version_that_is_no_longer_served_loses_its_fields() -> None:
     entries = (replace(APPLIED[0], api_version="v0"),)
     changes = changes_of(Pod(), from_dict(Pod, {"metadata": {"finalizers": ["f"]}}))
-    after = after_update(held_fields(entries), write_of(Manager("ann", UPDATE, "v1"), 9, changes), changes)
+    after = updated(entries, ManagedWrite(Manager("ann", UPDATE, "v1"), 9, NOTHING), changes)
     assert [entry.manager for entry in after] == ["ann"]
 
 
@@ -227,8 +232,8 @@ def test_the_oldest_of_more_than_ten_updaters_are_joined() -> None:
     entries: Entries = ()
     for number in range(UPDATE_LIMIT + 3):
         changes: Changes = FieldSet.from_json({f"f:n{number}": {}}), NOTHING
-        write = write_of(Manager(f"m{number}", UPDATE, "v1"), number, changes)
-        entries = after_update(held_fields(entries), write, changes)
+        write = ManagedWrite(Manager(f"m{number}", UPDATE, "v1"), number, NOTHING)
+        entries = updated(entries, write, changes)
     found = owners(entries)
     assert len(found) == UPDATE_LIMIT
     assert found[Manager("ancient-changes", UPDATE, "v1")][0] == {(f"f:n{number}",) for number in range(4)}
@@ -237,8 +242,8 @@ def test_the_oldest_of_more_than_ten_updaters_are_joined() -> None:
 def test_an_entry_without_a_time_is_the_first_of_its_operation() -> None:
     timeless = replace(APPLIED[0], manager="zoe", operation=UPDATE, time=None, fields_v1=RawJSON(b'{"f:a":{}}'))
     changes = changes_of(Pod(), from_dict(Pod, {"metadata": {"finalizers": ["f"]}}))
-    write = write_of(Manager("ann", UPDATE, "v1"), 9, changes)
-    after = after_update(held_fields((timeless, *APPLIED)), write, changes)
+    write = ManagedWrite(Manager("ann", UPDATE, "v1"), 9, NOTHING)
+    after = updated((timeless, *APPLIED), write, changes)
     assert [entry.manager for entry in after] == ["cy", "zoe", "ann"]
 
 
