@@ -186,7 +186,7 @@ class SQLiteStorage:
         self._let_go()
 
     def _gather(self, turns: int) -> None:
-        """Give the idle writer the next batch: now if it has enough writes, otherwise in so many turns of the loop."""
+        """Give the idle writer the next batch: now if it has enough writes, or after ``turns`` turns of the loop."""
         if turns and len(self._waiting) < _ENOUGH:
             assert self._loop is not None
             self._loop.call_soon(self._gather, turns - 1)
