@@ -81,8 +81,18 @@ class CommitLog:
         Raises:
             StatusError: 500, it is too large.
         """
+        revision = self._assigned + 1
+        obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
+        body = encode(obj)
+        size = len(body)
+        # Checked before the revision is assigned, so that a refused write leaves no gap.
+        if size > MAX_VALUE:
+            check_size(body)
+        self._assigned = revision
+        entry = StoredObject(key, obj, revision, {table.definition.type: body}, size=size)
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
-        self._append(table, key, previous, obj, done)
+        change, write = StoredChange(revision, entry, previous), Write(table.stored_under + key, revision, body)
+        self._storage.commit(write, _Commit(self, table, change, write, done).settled)
         return done
 
     def retire_fence(self, fence: str, vacant: Callable[[], bool]) -> None:
@@ -109,7 +119,14 @@ class CommitLog:
         Both are committed in one turn of the loop, so they are in one transaction of the store (`Storage.commit`).
         """
         # Kubernetes shows watchers the last state before its removal: without it they would miss the finalizer's end.
-        shown = self._append(table, previous.key, previous, last, None)
+        # Its size is not checked: it may be larger than the state before, and the object could never be removed.
+        self._assigned += 1
+        revision, key = self._assigned, previous.key
+        last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
+        body = encode(last)
+        shown = StoredObject(key, last, revision, {table.definition.type: body}, size=len(body))
+        change, write = StoredChange(revision, shown, previous), Write(table.stored_under + key, revision, body)
+        self._storage.commit(write, _Commit(self, table, change, write, None).settled)
         return self.remove(table, shown, last)
 
     def take(
@@ -154,38 +171,10 @@ class CommitLog:
             follower.close()
         await self._storage.close()
 
-    def _append(
-        self,
-        table: Table,
-        key: str,
-        previous: StoredObject | None,
-        obj: KubeObject,
-        done: asyncio.Future[StoredObject] | None,
-    ) -> StoredObject:
-        """Hand a new state to the store at the next revision. ``done`` is the future of the write; None for a last
-        state whose removal follows in this turn of the loop, so in the same transaction: the removal ends the write and
-        reports its error.
-
-        Raises:
-            StatusError: 500, it is too large.
-        """
-        revision = self._assigned + 1
-        obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
-        body = encode(obj)
-        size = len(body)
-        # Checked before the revision is assigned, so that a refused write leaves no gap. The last state may be larger
-        # than the one before: otherwise its object could never be removed.
-        if size > MAX_VALUE and done is not None:
-            check_size(body)
-        self._assigned = revision
-        entry = StoredObject(key, obj, revision, {table.definition.type: body}, size=size)
-        change, write = StoredChange(revision, entry, previous), Write(table.stored_under + key, revision, body)
-        self._storage.commit(write, _Commit(self, table, change, write, done).settled)
-        return entry
-
 
 class _Commit(msgspec.Struct, frozen=True):
-    """A write that was handed to the store. ``done`` is its future; None as in `CommitLog._append`."""
+    """A write that was handed to the store. ``done`` is its future; None for a last state whose removal is in the same
+    transaction and reports the error of both."""
 
     log: CommitLog
     table: Table
