@@ -102,6 +102,7 @@ async def change(
             present = entry.object.metadata.uid
             raise precondition_failed(call, key, f"UID in precondition: {uid}, UID in object meta: {present}")
         seen = await server.seen_one(call, entry) if converts else entry
+        wanted: Any
         if call.size < LARGE and not (call.verb == "patch" and len(seen.body(call.version)) >= LARGE):
             wanted = transform(seen)
         else:
@@ -111,8 +112,20 @@ async def change(
         old, called = seen.object, server.admission.called(call, "UPDATE")
         if called.admitting:
             wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", wanted, old), called)
-        new = strategy.prepare_update(_with_kept_metadata(call, wanted, old), old, context)
-        errors = validate_changed_metadata(new.metadata, old.metadata, context.gates, rounds=rounds)
+        metadata, before = wanted.metadata, old.metadata
+        # The optimistic lock of Kubernetes: an update that was made from another state is refused, and no change of
+        # another client is lost.
+        if metadata.resource_version != before.resource_version:
+            _check_version(call, metadata)
+        # After admission, so that no plugin or webhook changes the fields of the server.
+        metadata = kept(metadata, before)
+        if metadata.owner_references is not before.owner_references:
+            metadata = without_duplicate_owners(call, metadata)
+        # Objects that do not change stay the same Python object: memos and comparisons go by identity.
+        if metadata is not wanted.metadata:
+            wanted = replace(wanted, metadata=metadata)
+        new = strategy.prepare_update(wanted, old, context)
+        errors = validate_changed_metadata(new.metadata, before, context.gates, rounds=rounds)
         if strategy.is_lengthy:
             errors += await server.validated(call, context, new, partial(strategy.validate_update, new, old))
         else:
@@ -133,25 +146,6 @@ async def change(
             if attempt == ATTEMPTS - 1:
                 raise conflict(call.resource, call.name, MODIFIED) from None
     raise AssertionError("the last attempt returns or raises")
-
-
-def _with_kept_metadata(call: Call, wanted: Any, old: KubeObject) -> Any:
-    """Return the wanted object with the metadata that no change takes away.
-
-    Raises:
-        StatusError: it was made from another state.
-    """
-    metadata, before = wanted.metadata, old.metadata
-    # The optimistic lock of Kubernetes: an update that was made from another state is refused, and no change of another
-    # client is lost.
-    if metadata.resource_version != before.resource_version:
-        _check_version(call, metadata)
-    # After admission, so that no plugin or webhook changes the fields of the server.
-    metadata = kept(metadata, before)
-    if metadata.owner_references is not before.owner_references:
-        metadata = without_duplicate_owners(call, metadata)
-    # Objects that do not change stay the same Python object: memos and comparisons go by identity.
-    return wanted if metadata is wanted.metadata else replace(wanted, metadata=metadata)
 
 
 async def _settled(
