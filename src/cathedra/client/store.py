@@ -66,8 +66,7 @@ class _Index(Generic[T]):
     def put(self, key: _Key, new: T) -> None:
         """File an object, or replace its values."""
         try:
-            found = self.indexer(new)
-            values = found if type(found) is tuple else tuple(found)
+            values = tuple(self.indexer(new))
         except Exception:
             # One odd object must not end the informer of all others: it is not found under this index.
             _LOG.exception("%s/%s cannot be filed in an index", *key)
