@@ -15,7 +15,7 @@ from cathedra.api.status import StatusError, failure
 from cathedra.api.struct import decode, encode
 from cathedra.api.undecodable import UndecodableObject
 from cathedra.client.resources import PODS
-from cathedra.client.transport import APICall, EventType, MalformedAnswer
+from cathedra.client.transport import APICall, EventType, MalformedAnswer, in_batches
 from cathedra.clock import run_virtual
 from cathedra.frames import MessageReader, write_frame
 from cathedra.session.connection import CHECK_SECONDS, MOST_SILENT, ConnectionRetired, SessionConnection
@@ -110,6 +110,12 @@ async def test_the_pods_of_a_list_share_equal_parts() -> None:
     assert page.items == tuple(decode(Pod, body) for body in bodies)
     first, second = page.items[-2:]
     assert first.spec.containers is second.spec.containers
+
+
+async def test_events_that_have_arrived_are_one_batch() -> None:
+    connection = Wired(lambda request: [EventMessage(request.id, EventType.ADDED, Payload(0, GOOD)) for _ in range(3)])
+    async with SessionTransport(connection, "").watch(APICall("watch", PODS, "")) as events:
+        assert len(await anext(in_batches(events))) == 3
 
 
 async def test_a_watch_shows_what_cannot_be_decoded_as_such() -> None:
