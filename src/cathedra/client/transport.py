@@ -233,6 +233,8 @@ class Transport(Protocol):
     def watch(self, call: APICall) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[Any]]]:
         """Stream changes after ``call.selection.resource_version``, until the server ends it or the context exits.
 
+        A stream in which several events may arrive at once is a `BatchedEvents`.
+
         Raises:
             StatusError: the server refuses, or ends the stream with an error.
             ConnectionError: the server cannot be reached, or the connection is lost.
