@@ -228,16 +228,18 @@ class PreparedRequests:
         # The text of a node's error names the node, so it cannot come from the cache.
         if answer is None or answer.node_error or self._may_repeat(answer):
             answer = self._cached(node_class, self._solve(node, supply, node_class))
-        name = node.metadata.name
         if answer.solution is None:
-            refusal = Refusal(
-                name, lambda: self._explain(node, supply), answer.stopped, answer.seconds, self._undecided
-            )
+            refusal = self._refusal(node, supply, answer)
             # An invalid pool matters only if the claims do not fit without it.
             if answer.stopped is None and supply.invalid:
                 raise NodeError("invalid resource pools were encountered", refusal)
             return refusal
+        name = node.metadata.name
         return Allocation(name, self._results(answer, supply, name))
+
+    def _refusal(self, node: core_v1.Node, supply: NodeSupply, answer: SharedAnswer) -> Refusal:
+        name = node.metadata.name
+        return Refusal(name, lambda: self._explain(node, supply), answer.stopped, answer.seconds, self._undecided)
 
     def on_each(self, nodes: Sequence[core_v1.Node]) -> Answers:
         """Return the results of many nodes in their order; an error that concerns one node is returned in its place.
@@ -253,27 +255,7 @@ class PreparedRequests:
 
     def among(self, nodes: tuple[core_v1.Node, ...]) -> Answers:
         """Return the results of many nodes lazily: each one is computed when it is read, and errors are raised then."""
-        allocator, equivalence = self.allocator, self._equivalence
-        inventory, ledger = allocator.inventory, allocator.ledger
-        equivalence.follow(nodes, inventory, ledger)
-
-        def classes_of(places: Sequence[int]) -> Sequence[NodeClass]:
-            if equivalence.is_at(nodes, inventory, ledger):
-                return (equivalence.class_at(places[0]),) if len(places) == 1 else equivalence.classes(places)
-            supplies = self._supplies
-            return [equivalence.class_of(node, supplies.of(node), ledger) for node in map(nodes.__getitem__, places)]
-
-        def fitting_now() -> FittingNodes | None:
-            return equivalence.fitting(self._known) if equivalence.is_at(nodes, inventory, ledger) else None
-
-        def write(place: int) -> Allocation | Refusal:
-            node = nodes[place]
-            if not equivalence.is_at(nodes, inventory, ledger):
-                return self.on(node)
-            node_class = equivalence.class_at(place)
-            return self._on(node, equivalence.supply_at(place), node_class)
-
-        return Answers(nodes, classes_of, fitting_now, lambda node_class: self._answer(node_class, nodes), write)
+        return _PreparedAnswers(self, nodes)
 
     def stop(self, node: core_v1.Node) -> str:
         """Return where the last search for ``node`` was stopped, in words; empty if it was completed or not made."""
@@ -281,9 +263,7 @@ class PreparedRequests:
         answer = self._answers.get(self._equivalence.class_of(node, supply, self.allocator.ledger))
         if answer is None or answer.stopped is None:
             return ""
-        return Refusal(
-            node.metadata.name, lambda: self._explain(node, supply), answer.stopped, answer.seconds, self._undecided
-        ).stop
+        return self._refusal(node, supply, answer).stop
 
     def reasons(self, node: core_v1.Node, *, trials: bool = True) -> RefusalExplanation:
         """Return the number of devices that are left for each request after each test on ``node``.
@@ -448,6 +428,42 @@ class PreparedRequests:
             return explain(problem, allocator.ledger, trial)
         except BudgetExceeded as stop:
             raise Aborted("time is up before the reasons of the refusal are known") from stop
+
+
+class _PreparedAnswers(Answers):
+    """Results of many nodes at the moment of the requests' allocator."""
+
+    __slots__ = ("_equivalence", "_inventory", "_ledger", "_prepared")
+
+    def __init__(self, prepared: PreparedRequests, nodes: tuple[core_v1.Node, ...]) -> None:
+        super().__init__(nodes)
+        self._prepared, self._equivalence = prepared, prepared._equivalence
+        self._inventory, self._ledger = prepared.allocator.inventory, prepared.allocator.ledger
+        self._equivalence.follow(nodes, self._inventory, self._ledger)
+
+    def _is_current(self) -> bool:
+        return self._equivalence.is_at(self._nodes, self._inventory, self._ledger)
+
+    def _classes_of(self, places: Sequence[int]) -> Sequence[NodeClass]:
+        equivalence = self._equivalence
+        if self._is_current():
+            return (equivalence.class_at(places[0]),) if len(places) == 1 else equivalence.classes(places)
+        supplies = self._prepared._supplies
+        nodes = [self._nodes[place] for place in places]
+        return [equivalence.class_of(node, supplies.of(node), self._ledger) for node in nodes]
+
+    def _fitting_now(self) -> FittingNodes | None:
+        return self._equivalence.fitting(self._prepared._known) if self._is_current() else None
+
+    def _solve(self, node_class: NodeClass) -> SharedAnswer:
+        return self._prepared._answer(node_class, self._nodes)
+
+    def _write(self, place: int) -> Allocation | Refusal:
+        node, equivalence = self._nodes[place], self._equivalence
+        if not self._is_current():
+            return self._prepared.on(node)
+        node_class = equivalence.class_at(place)
+        return self._prepared._on(node, equivalence.supply_at(place), node_class)
 
 
 _SELECTORS: Final[CacheSlot[SelectorCache]] = CacheSlot("selectors", SelectorCache)

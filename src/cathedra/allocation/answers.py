@@ -6,7 +6,8 @@ when that node is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import overload
 
 import msgspec
@@ -129,24 +130,28 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
     something changes.
     """
 
-    __slots__ = ("_class_at", "_classes_of", "_fitting_now", "_nodes", "_shared", "_solve", "_write")
+    __slots__ = ("_class_at", "_nodes", "_shared")
 
-    def __init__(
-        self,
-        nodes: Sequence[core_v1.Node],
-        classes_of: Callable[[Sequence[int]], Sequence[NodeClass]],
-        fitting_now: Callable[[], FittingNodes | None],
-        solve: Callable[[NodeClass], SharedAnswer],
-        write: Callable[[int], Allocation | Refusal],
-    ) -> None:
-        """``fitting_now`` is the present knowledge of the nodes; None after nodes have changed."""
+    def __init__(self, nodes: tuple[core_v1.Node, ...]) -> None:
         self._nodes = nodes
-        self._classes_of = classes_of
-        self._fitting_now = fitting_now
-        self._solve = solve
-        self._write = write
         self._class_at: dict[int, NodeClass] = {}
         self._shared: dict[NodeClass, SharedAnswer] = {}
+
+    @abstractmethod
+    def _classes_of(self, places: Sequence[int]) -> Sequence[NodeClass]:
+        """Return the classes of the nodes at ``places``."""
+
+    @abstractmethod
+    def _fitting_now(self) -> FittingNodes | None:
+        """Return the present knowledge of the nodes; None after nodes have changed."""
+
+    @abstractmethod
+    def _solve(self, node_class: NodeClass) -> SharedAnswer:
+        """Return the result of the nodes of one class."""
+
+    @abstractmethod
+    def _write(self, place: int) -> Allocation | Refusal:
+        """Return the result for the node at one place, in its devices."""
 
     @property
     def all_fit(self) -> bool:

@@ -45,8 +45,7 @@ def write_results(
     """
     solution, options, devices = found.solution, found.options, found.devices
     results = []
-    for index, (claim, plan) in enumerate(zip(claims, plans, strict=True)):
-        placements = solution.placements[index]
+    for claim, plan, placements, chosen in zip(claims, plans, solution.placements, solution.chosen, strict=True):
         results.append(
             AllocationResult(
                 devices=DeviceAllocationResult(
@@ -56,9 +55,9 @@ def write_results(
                             for one in placements
                         ]
                     ),
-                    config=tuple(_config(plan, solution.chosen[index], features)) if plan.is_configured else (),
+                    config=tuple(_config(plan, chosen, features)) if plan.is_configured else (),
                 ),
-                node_selector=_node_selector(claim, [devices[one.position] for one in placements], found.node_name),
+                node_selector=_node_selector(claim, placements, devices, found.node_name),
             )
         )
     return tuple(results)
@@ -140,9 +139,12 @@ def _claim_entries(plan: ClaimPlan, chosen: list[RequestOption], features: Featu
                 yield _Entry("FromClaim", config.opaque, list(config.requests))
 
 
-def _node_selector(claim: ResourceClaim, records: list[DeviceRecord], node_name: str) -> core_v1.NodeSelector | None:
+def _node_selector(
+    claim: ResourceClaim, placements: Sequence[DevicePlacement], devices: Sequence[DeviceRecord], node_name: str
+) -> core_v1.NodeSelector | None:
     selectors = []
-    for record in records:
+    for one in placements:
+        record = devices[one.position]
         spec = record.slice.source.spec
         name, selector = (
             (record.device.node_name, record.device.node_selector)
