@@ -324,7 +324,9 @@ class Filters:
         # Without its claims the pod cannot be filtered. Other reasons to wait (gates, a gang) do not keep the nodes
         # from being judged.
         if waiting is not None and waiting.plugin == DEVICES:
-            return Judgement(waiting=waiting, nodes=names)
+            # Unlike PreEnqueue, PreFilter names the pod or the group.
+            missing = self._devices.pre_filter(state, info, snapshot) or waiting
+            return Judgement(waiting=missing.of(DEVICES), nodes=names)
         # Without devices, a refusal by DynamicResources does not count, as for a missing claim.
         scope = self._profile.pre_filter(state, info, snapshot, () if devices else {DEVICES})
         cycle: ClaimCycle | None = state.data.get(DEVICES)

@@ -70,11 +70,11 @@ from cathedra.scheduler.framework.status import Code, Status, error, unresolvabl
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
-from cathedra.semantics.podclaims import ClaimNotCreated
 
 _SKIP = Status(Code.SKIP)
 _TEXT_NO_FIT: Final = "cannot allocate all claims"
 _TEXT_TIMEOUT: Final = "timed out trying to allocate devices"
+_NOT_CREATED = unresolvable("ResourceClaim not created yet").of("DynamicResources")
 _NO_FIT = unresolvable(_TEXT_NO_FIT).of("DynamicResources")
 _NO_FIT_YET = unschedulable(_TEXT_NO_FIT).of("DynamicResources")
 _NOT_HERE = unresolvable("resourceclaim not available on the node").of("DynamicResources")
@@ -200,12 +200,12 @@ class DynamicResources(
     # --- before the nodes
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Refuse the pod until it has all its claims."""
+        """Refuse the pod until it has all its claims; `pre_filter` returns which one is missing."""
         if not pod.pod.spec.resource_claims:
             return None
         if self._resolver.lacks_claims(pod.pod):
-            # As below, for what is so of nearly every new pod, without two exceptions.
-            return unresolvable(str(ClaimNotCreated(pod.pod)))
+            # As below, for what is so of nearly every new pod. The queue reads no text.
+            return _NOT_CREATED
         try:
             self._resolver.claims(pod.pod)
         except UnresolvedClaim as why:
