@@ -8,9 +8,9 @@ its node is first read: in a large cluster a pod reads a tenth of the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import compress
-from operator import is_not
+from operator import attrgetter, is_not
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cathedra.allocation.answers import AnswerCache, FittingNodes, NodeClass
@@ -22,7 +22,7 @@ from cathedra.allocation.search.matching import positions
 from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.devices import DeviceID, PoolID, Projection
 from cathedra.allocation.supply.inventory import EVERYWHERE, InventorySnapshot
-from cathedra.allocation.supply.ledger import LedgerSnapshot
+from cathedra.allocation.supply.ledger import LedgerSnapshot, PoolState, StateKey
 from cathedra.allocation.supply.pools import NodeSupply, NodeSupplyCache, PoolSupply, extent
 from cathedra.allocation.supply.snapshots import Changelog
 
@@ -130,7 +130,7 @@ class NodeEquivalence:
         features = self._features
         states = supply.states(ledger, shares=features.consumable_capacity)
         operations = features.optional_node_operations and declares_optional_operations(node)
-        key = (supply.shape_under(self._projection), operations, *[state.key for state in states])
+        key = (supply.shape_under(self._projection), operations, *map(_key_of, states))
         known = self._interned.get(key)
         if known is None:
             if len(self._interned) >= _NODE_CLASSES:
@@ -313,6 +313,7 @@ class NodeEquivalence:
         return {supply for change in changes if change[:2] == pool for supply in finder.get(change[2], ())}
 
 
+_key_of: Final[Callable[[PoolState], StateKey | int | None]] = attrgetter("key")
 _KEPT: Final = 16
 """Largest number of projections that are kept up to date; the least recently used is dropped."""
 _QUESTIONS: Final = 64

@@ -83,9 +83,9 @@ class SchedulerMetrics:
             registry=self.registry,
         )
 
-    def sampled(self, work: str) -> bool:
-        """Return True if the plugins of the work that begins now are to be measured: every tenth time."""
-        return next(self._samples[work])
+    def samples(self, work: str) -> Iterator[bool]:
+        """Yield for each piece of work that begins whether its plugins are to be measured: True every tenth time."""
+        return self._samples[work]
 
     def evaluations(self, plugins: tuple[str, ...], point: str, profile: str) -> Evaluations:
         """Return a new counter of evaluations by each of these plugins."""

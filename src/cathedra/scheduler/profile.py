@@ -7,7 +7,8 @@ errors, and multiplies scores by weights (docs/spec/scheduling.md §1 and §16).
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import repeat
 from typing import Final, TypeVar, TypeVarTuple
 
 import msgspec
@@ -88,6 +89,9 @@ class Profile:
         """Returns the beginning of a measurement."""
         self._ran: Callable[[str, str, str, float], None] = observer.ran if observer is not None else _unreported
         """Reports the name of a plugin, the extension point, the outcome and the duration."""
+        samples: Callable[[str], Iterator[bool]] = observer.samples if observer is not None else _unsampled
+        self._sampled_entries, self._sampled_cycles = samples("entry"), samples("cycle")
+        self._sampled_permits = samples("permit")
         self.plugins = tuple(plugins)
         self._enablement = enablement
         self.registrations: Mapping[str, Sequence[EventRegistration]] = {p.name: p.events() for p in self.plugins}
@@ -164,7 +168,7 @@ class Profile:
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Return the first refusal to let the pod into the active queue, or the first error; None lets it in."""
-        measured = self._observer is not None and self._observer.sampled("entry")
+        measured = next(self._sampled_entries)
         for plugin in self._pre_enqueue:
             try:
                 if measured:
@@ -185,8 +189,7 @@ class Profile:
 
         Refusals by plugins that are ``ignored`` end nothing; their filters take no part.
         """
-        if self._observer is not None:
-            state.measured = self._observer.sampled("cycle")
+        state.measured = next(self._sampled_cycles)
         nodes: frozenset[str] | None = None
         narrowed_by: list[str] = []
         refusal: Status | None = None
@@ -367,7 +370,7 @@ class Profile:
     def permit(self, pod: PodInfo) -> Status | None:
         """Return a status while the group of ``pod``, which could have its node, cannot be bound yet."""
         waits: list[str] = []
-        measured = self._observer is not None and self._observer.sampled("permit")
+        measured = next(self._sampled_permits)
         for plugin in self._permit:
             status = self._measured(plugin, "Permit", plugin.permit, pod) if measured else plugin.permit(pod)
             if status is None:
@@ -433,6 +436,10 @@ class Profile:
 
 def _unmeasured() -> float:
     return 0.0
+
+
+def _unsampled(work: str) -> Iterator[bool]:
+    return repeat(False)
 
 
 def _unreported(plugin: str, point: str, outcome: str, seconds: float) -> None:

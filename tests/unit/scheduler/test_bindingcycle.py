@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -97,7 +98,7 @@ pre_filter = profile.Profile.pre_filter
 
 
 def measured(self: profile.Profile, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | profile.Scope:
-    state.measured = True
+    self._sampled_cycles = repeat(True)
     return pre_filter(self, state, pod, snapshot)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from random import Random
 
 import pytest
@@ -102,8 +103,8 @@ class Counts:
             found.update({(plugin, point): counter.times for plugin in plugins})
         return found
 
-    def sampled(self, work: str) -> bool:
-        return False
+    def samples(self, work: str) -> Iterator[bool]:
+        return repeat(False)
 
     def evaluations(self, plugins: tuple[str, ...], point: str, profile: str) -> Evaluations:
         counter = Evaluations()

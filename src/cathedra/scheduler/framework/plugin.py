@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
@@ -318,9 +318,9 @@ class PluginObserver(Protocol):
     monotonic: Callable[[], float]
     """Seconds that never run backwards."""
 
-    def sampled(self, work: str) -> bool:
-        """Return True if the plugins are to be measured in the work that begins now: a cycle, a PreEnqueue, a
-        Permit."""
+    def samples(self, work: str) -> Iterator[bool]:
+        """Yield for each piece of work that begins (a cycle, a PreEnqueue, a Permit) whether its plugins are to be
+        measured."""
 
     def evaluations(self, plugins: tuple[str, ...], point: str, profile: str) -> Evaluations:
         """Return a new counter of evaluations by each of these plugins."""

@@ -340,9 +340,11 @@ class SchedulingQueue:
 
     def _enter(self, entry: QueuedPodInfo) -> None:
         """Have the pod wait in an area that the caller chooses."""
+        uid = entry.info.uid
         entry.area_version += 1
-        self._entries[entry.info.uid] = entry
-        self._leave_unschedulable(entry)
+        self._entries[uid] = entry
+        if uid in self._unschedulable:
+            self._leave_unschedulable(entry)
 
     def _leave_unschedulable(self, entry: QueuedPodInfo) -> None:
         if self._unschedulable.pop(entry.info.uid, None) is not None:
