@@ -40,6 +40,8 @@ _SELECT: Final = "select revision, writes, checksum from batches"
 _REVISION: Final = "insert or replace into meta (name, value) values ('revision', ?)"
 _LARGEST: Final = 256 * 1024 * 1024
 """Bytes of values in one row, about; SQLite takes a thousand million."""
+_FEW: Final = 128
+"""Writes whose values are never that large together: an object has 1.5 MB at most."""
 
 _PAGE: Final = 8192
 """Bytes of a page, in new databases. In pages of half the size an object of 1 KB and more needs a second page."""
@@ -102,7 +104,7 @@ def commit_writes(connection: sqlite3.Connection, writes: Sequence[Write]) -> li
     Raises:
         Exception: the transaction can be neither ended nor judged on this connection.
     """
-    if len(writes) > 1 and sum([len(write.value or b"") for write in writes]) > _LARGEST:
+    if len(writes) > _FEW and sum([len(write.value or b"") for write in writes]) > _LARGEST:
         # SQLite refuses a value beyond its limit, and so all writes of a batch for the sum of their sizes.
         half = len(writes) // 2
         return commit_writes(connection, writes[:half]) + commit_writes(connection, writes[half:])

@@ -270,6 +270,7 @@ async def test_a_value_that_is_too_big_fails_alone_and_many_large_ones_share_no_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transactions, "_LARGEST", 2_000)
+    monkeypatch.setattr(transactions, "_FEW", 1)
     store = SQLiteStorage(tmp_path / "db")
     await store.load()
     assert store._connection is not None
