@@ -89,7 +89,7 @@ class CommitLog:
         if size > MAX_VALUE:
             check_size(body)
         self._assigned = revision
-        entry = StoredObject(key, obj, revision, {table.definition.type: body}, size=size)
+        entry = StoredObject(key, obj, revision, {table.definition.type: body}, size)
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
         change, write = StoredChange(revision, entry, previous), Write(table.stored_under + key, revision, body)
         self._storage.commit(write, _Commit(self, table, change, write, done).settled)
@@ -124,7 +124,7 @@ class CommitLog:
         revision, key = self._assigned, previous.key
         last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
         body = encode(last)
-        shown = StoredObject(key, last, revision, {table.definition.type: body}, size=len(body))
+        shown = StoredObject(key, last, revision, {table.definition.type: body}, len(body))
         change, write = StoredChange(revision, shown, previous), Write(table.stored_under + key, revision, body)
         self._storage.commit(write, _Commit(self, table, change, write, None).settled)
         return self.remove(table, shown, last)
@@ -198,10 +198,12 @@ class _Commit(msgspec.Struct, frozen=True):
         entry = change.entry
         if waiting := table.under_way.pop(entry.key, None):
             wake(waiting)
-        # The write itself must not be undone, because the store has it. Only its result has no reader.
-        if done.done():
-            return  # the caller was cancelled meanwhile
-        if error is None:
-            done.set_result(entry)
-        else:
-            done.set_exception(internal_error(str(error)))
+        try:
+            if error is None:
+                done.set_result(entry)
+            else:
+                done.set_exception(internal_error(str(error)))
+        # The caller was cancelled meanwhile. The write must not be undone, because the store has it: its result has no
+        # reader.
+        except asyncio.InvalidStateError:
+            pass

@@ -72,6 +72,8 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
     revision: int
     _bodies: dict[type, bytes] = {}
     """JSON by type. Entries that were encoded elsewhere may be passed."""
+    size: int = 0
+    """Bytes of the JSON that was encoded first; 0 if none was."""
     _views: dict[type, Any] | None = None
     _messages: dict[type, bytes] | None = None
     _seen: dict[type, StoredObject] | None = None
@@ -82,8 +84,6 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
     """The type of the JSON that it arrived as, until it is decoded."""
     _earlier: StoredObject | None = None
     """Until it is decoded: the last state before it that was."""
-    size: int = 0
-    """Bytes of the JSON that was encoded first; 0 if none was."""
     encoded: EncodedForms | None = None
     """Those of the object's table, which bound what readers encode. None if it is in no table: its forms go with it."""
 

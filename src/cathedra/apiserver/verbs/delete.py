@@ -127,9 +127,11 @@ def _settled(
 def _ended(old: KubeObject, now: float) -> Any:
     """Return the object as being deleted, with no grace left."""
     metadata: ObjectMeta = old.metadata
-    if metadata.deletion_timestamp is None:
-        metadata = replace(metadata, deletion_timestamp=Time(now), generation=metadata.generation + 1)
-    return replace(old, metadata=replace(metadata, deletion_grace_period_seconds=0))
+    ends, generation = metadata.deletion_timestamp, metadata.generation
+    if ends is None:
+        ends, generation = Time(now), generation + 1
+    ended = replace(metadata, deletion_timestamp=ends, deletion_grace_period_seconds=0, generation=generation)
+    return replace(old, metadata=ended)
 
 
 def _marked(call: Call, old: KubeObject, options: DeleteOptions, now: float) -> Any | None:
