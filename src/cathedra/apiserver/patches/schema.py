@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -126,18 +127,21 @@ _GRANULAR: Final = frozenset(
 _EMPTY: Final[JSONObject] = {"string": "", "types.UID": "", "int32": 0, "int64": 0}
 
 
-def struct_shape(kind: type[KubeStruct]) -> Shape:
-    """Return the shape of a struct type; a type that was made at run time brings its own."""
-    own: Shape | None = kind.__dict__.get("shape")
-    return own if own is not None else _struct_shape(kind)
+class _Shapes(dict[type[KubeStruct], Shape]):
+    """The shapes of built-in types, each made when it is first read."""
+
+    def __missing__(self, kind: type[KubeStruct]) -> Shape:
+        # Types made at run time go with their definitions, so they are not kept here.
+        own: Shape | None = kind.__dict__.get("shape")
+        if own is not None:
+            return own
+        info = info_of(kind)
+        made = StructShape(kind, atomic=info is not None and is_atomic(info.package, kind.__name__))
+        return self.setdefault(kind, made)
 
 
-# Unbounded, because the types of built-in kinds are fixed. Types made at run time have a shape of their own and do not
-# come here.
-@cache
-def _struct_shape(kind: type[KubeStruct]) -> StructShape:
-    info = info_of(kind)
-    return StructShape(kind, atomic=info is not None and is_atomic(info.package, kind.__name__))
+struct_shape: Final[Callable[[type[KubeStruct]], Shape]] = _Shapes().__getitem__
+"""The shape of a struct type; a type that was made at run time brings its own. Each write reads several."""
 
 
 def is_atomic(package: str, name: str) -> bool:
