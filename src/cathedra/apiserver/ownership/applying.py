@@ -320,18 +320,21 @@ class StructPattern:
         Raises:
             msgspec.ValidationError, ValueError: a value cannot be decoded.
         """
+        values = msgspec.structs.astuple(live)
+        # What is empty is plain, whether it is written or not. Mostly all of it is. `doubtful` is for the whole object.
+        if path and any(compress(values, self._is_doubtful)) and not self._are_plain(values):
+            return None
         if self._read_live is not None and self._read_texts is not None:
             held = self._read_live(live)
             if held == self._read_texts(configuration) and all(held):
                 return live
         new_objects: dict[str, Any] = {}
         to_decode: dict[str, Any] = {}
-        values = msgspec.structs.astuple(live)
         for key, item in configuration.items():
             attribute, index, field, part, struct = self._parts[key]
             held, at = values[index], (*path, field.element)
             if struct is not None and type(held) is struct.shape.type:
-                made = struct.merged(held, item, at, touched) if struct._leaves_plain(held) else None
+                made = struct.merged(held, item, at, touched)
                 if made is None:
                     return None
                 if made is not held:
@@ -359,12 +362,8 @@ class StructPattern:
                 new_objects[attribute] = getattr(decoded, attribute)
         return replace(live, **new_objects) if new_objects else live
 
-    def _leaves_plain(self, live: KubeStruct) -> bool:
-        """Return True if everything that the configuration leaves alone is `is_plain`."""
-        values = msgspec.structs.astuple(live)
-        # What is empty is plain, whether it is written or not. Mostly all of it is.
-        if not any(compress(values, self._is_doubtful)):
-            return True
+    def _are_plain(self, values: tuple[Any, ...]) -> bool:
+        """Return True if everything that the configuration leaves alone is `is_plain` in a struct of these values."""
         for index, field, shape in self._doubtful:
             held = values[index]
             if held and held is not field.default and not is_plain(to_dict(held), shape):
@@ -385,7 +384,7 @@ class _ListPattern:
     def fits(self, value: JSONValue) -> bool:
         if type(value) is not list or len(value) != len(self._items):
             return False
-        for item, (keys, pattern) in zip(value, self._items, strict=True):
+        for item, (keys, pattern) in zip(value, self._items):  # noqa: B905  # they are equally many
             if not pattern.fits(item) or self._read_keys(item) != keys:
                 return False
         return True
