@@ -94,7 +94,7 @@ class FieldSet:
     @staticmethod
     def of(children: dict[str, FieldSet], *, member: bool) -> FieldSet:
         """Return the set of these parts; the same object for equal parts if all of them are shared."""
-        return _shared(children, FieldSet._of, member=member)
+        return _shared(member, children, FieldSet._of)
 
     @staticmethod
     def of_one(element: str, below: FieldSet) -> FieldSet:
@@ -108,7 +108,7 @@ class FieldSet:
         """Return the union of sets, each below its path; no path begins with another. It is shared as those of `of`."""
         if not sets:
             return ONE_FIELD if member else NOTHING
-        return _shared(sets, _nested, member=member)
+        return _shared(member, sets, _nested)
 
     def numbered(self) -> FieldSet:
         """Return the shared set with the same paths, or the set itself if it cannot be shared."""
@@ -327,7 +327,7 @@ class FieldSet:
         return f"FieldSet({self.to_json()})"
 
 
-def _shared(parts: Mapping[Any, FieldSet], build: Callable[..., FieldSet], *, member: bool) -> FieldSet:
+def _shared(member: bool, parts: Mapping[Any, FieldSet], build: Callable[..., FieldSet]) -> FieldSet:
     """Return the shared set of these parts, by path element or by path. ``build`` makes it if it is not known."""
     # In a loop: to map the parts to their numbers takes twice the instructions for one or two of them.
     key: list[object] = [member]

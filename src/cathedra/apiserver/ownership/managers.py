@@ -229,16 +229,16 @@ def after_update(held: Sequence[Held], write: ManagedWrite, changes: Changes, ot
     """
     manager, own = write.manager, WRITER
     sets = [*changes]
-    for position, (entry, fields) in enumerate(held):
+    for entry, fields in held:
         if entry.api_version != manager.api_version:
             return None
-        sets.append(fields)
         if (
             entry.manager == manager.name
             and entry.operation == manager.operation
             and entry.subresource == manager.subresource
         ):
-            own = position
+            own = len(sets) - len(changes)
+        sets.append(fields)
     outcome = _outcome(sets, own, write.ignored)
     if outcome is None or (outcome.equal_elements and not outcome.holds_for(sets)):
         moves: Iterable[_Move] = [(position, fields, None) for position, fields in _moves(sets, own, write.ignored)]

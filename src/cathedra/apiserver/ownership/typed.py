@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from json.encoder import encode_basestring
 from typing import Any, Final
 
 import msgspec
@@ -270,7 +269,7 @@ def elements(items: list[Any], shape: ListShape) -> Iterator[tuple[str, Any]]:
 
 def element_of_text(key: str, value: str) -> str:
     """Return the path element of an item with one key, whose value is a text."""
-    return f'k:{{"{key}":{encode_basestring(value)}}}'
+    return f'k:{{"{key}":{_encode_fast(value).decode()}}}'
 
 
 def element_of(item: JSONValue, shape: ListShape) -> str:
@@ -319,16 +318,15 @@ def shown_element(element: str) -> str:
 
 
 def _compact(value: Any) -> str:
-    """JSON without blanks. Texts, which most elements are found by, and integers are written without an encoder."""
-    if type(value) is str:
-        return encode_basestring(value)
-    if type(value) is int:
-        return str(value)
-    if type(value) is dict and all(type(item) is str for item in value.values()):
-        return "{" + ",".join([f"{encode_basestring(k)}:{encode_basestring(v)}" for k, v in value.items()]) + "}"
+    """JSON without blanks."""
+    # Most elements are found by texts or integers. The faster encoder writes only fractions in another form.
+    kind = type(value)
+    if kind is str or kind is int or (kind is dict and all(type(item) is str for item in value.values())):
+        return _encode_fast(value).decode()
     return _encode(value)
 
 
+_encode_fast: Final = msgspec.json.encode
 _encode: Final[Callable[[Any], str]] = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
