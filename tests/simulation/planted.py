@@ -70,7 +70,7 @@ def lost_write() -> Iterator[None]:
 
         return commit
 
-    changed = patch.object(CommitLog, "_append", forgetting(CommitLog._append))
+    changed = patch.object(CommitLog, "put", forgetting(CommitLog.put))
     with changed, patch.object(CommitLog, "remove", forgetting(CommitLog.remove)):
         yield
 
