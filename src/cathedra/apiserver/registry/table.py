@@ -72,7 +72,7 @@ class Table:
         self._floor = floor
         self._history_bytes = 0
         self._dropped_bytes = 0
-        """Bytes of changes that were dropped for their size since watchers were last checked (`_drop_oldest`)."""
+        """Bytes of changes that were dropped for their size since watchers were last checked."""
         self._watchers = Watchers()
         """Those without a namespace, label or field by which a change finds them."""
         self._by_namespace: dict[str, Watchers] = {}
@@ -173,8 +173,13 @@ class Table:
         change.size = size = entry.size or (0 if previous is None else previous.size)
         self._history_bytes = size = self._history_bytes + size
         # Two bounds: many small objects would keep decoded structs, few large ones megabytes of JSON.
-        if size > HISTORY_BYTES or len(history) > self.history_limit:
-            self._drop_oldest()
+        while len(history) > self.history_limit or (size > HISTORY_BYTES and len(history) > HISTORY_LEAST):
+            dropped = self._drop()
+            size -= dropped
+            self._dropped_bytes += dropped
+            # Checking every watcher for each dropped change would make a write cost time for each watcher.
+            if self._dropped_bytes > HISTORY_BYTES // 4:
+                self._end_watchers_behind()
         # Indexes before watchers: a client that reacts to the event must find the server's indexes up to date.
         for observer in self._observers:
             observer(change)
@@ -230,20 +235,13 @@ class Table:
         while self._history and self._history[0].revision <= revision:
             self._drop()
 
-    def _drop_oldest(self) -> None:
-        """Drop changes beyond the limits. Watchers whose queues still hold them end: a client that reads nothing would
+    def _end_watchers_behind(self) -> None:
+        """End the watchers whose queues still hold changes that were dropped: a client that reads nothing would
         otherwise keep them in memory."""
-        history = self._history
-        while len(history) > self.history_limit or (
-            self._history_bytes > HISTORY_BYTES and len(history) > HISTORY_LEAST
-        ):
-            self._dropped_bytes += self._drop()
-        # Checking every watcher for each dropped change would make a write cost time for each watcher.
-        if self._dropped_bytes > HISTORY_BYTES // 4:
-            self._dropped_bytes = 0
-            for bucket in self._buckets():
-                for watcher in tuple(bucket):
-                    watcher.end_if_behind(self._floor)
+        self._dropped_bytes = 0
+        for bucket in self._buckets():
+            for watcher in tuple(bucket):
+                watcher.end_if_behind(self._floor)
 
     def _drop(self) -> int:
         """Drop the oldest change, whose revision becomes the floor, and return its bytes."""
