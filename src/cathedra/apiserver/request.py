@@ -38,16 +38,16 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    release: str = DEFAULT_RELEASE
+    """The release whose fields are decoded."""
+    trusted: bool = False
+    """True if the authorizer allows the user everything, so that it need not be called."""
     dry_run: bool = False
     field_manager: str = ""
     field_validation: str = ""
     force: bool = False
-    release: str = DEFAULT_RELEASE
-    """The release whose fields are decoded."""
     size: int = 0
     """Size of the body in bytes; 0 if the object came without one, from a part in the same process."""
-    trusted: bool = False
-    """True if the authorizer allows the user everything, so that it need not be called."""
     warnings: list[str] = msgspec.field(default_factory=list)
     """Texts for ``Warning`` headers, in order; appended while the call is handled."""
     annotations: dict[str, str] = msgspec.field(default_factory=dict)

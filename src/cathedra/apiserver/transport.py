@@ -263,12 +263,12 @@ class InProcessTransport:
             asked.namespace if definition.namespaced else "",
             name,
             asked.subresource,
-            release=self._release,
-            dry_run=options.dry_run,
-            field_manager=options.field_manager,
-            field_validation=options.field_validation,
-            force=options.force,
-            trusted=self._trusted,
+            self._release,
+            self._trusted,
+            options.dry_run,
+            options.field_manager,
+            options.field_validation,
+            options.force,
         )
         if record is not None:
             call = call.but(annotations=record.annotations)

@@ -172,7 +172,7 @@ class CommitLog:
         await self._storage.close()
 
 
-class _Commit(msgspec.Struct, frozen=True):
+class _Commit(msgspec.Struct, frozen=True, gc=False):
     """A write that was handed to the store. ``done`` is its future; None for a last state whose removal is in the same
     transaction and reports the error of both."""
 
