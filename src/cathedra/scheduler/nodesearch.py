@@ -103,9 +103,8 @@ class NodeSearch:
             return ()
         nodes = snapshot.nodes
         if scope.nodes is not None:
-            nodes = [
-                nodes[place] for place in sorted(map(snapshot.places.__getitem__, scope.nodes & snapshot.places.keys()))
-            ]
+            places = sorted(map(snapshot.places.__getitem__, scope.nodes & snapshot.places.keys()))
+            nodes = list(map(nodes.__getitem__, places))
             names = f"[{' '.join(sorted(scope.narrowed_by))}]"
             diagnosis.absent = unresolvable(f"node(s) didn't satisfy plugin(s) {names}")
             diagnosis.unschedulable_plugins.update(scope.narrowed_by)

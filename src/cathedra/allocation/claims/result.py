@@ -46,15 +46,13 @@ def write_results(
     solution, options, devices = found.solution, found.options, found.devices
     results = []
     for claim, plan, placements, chosen in zip(claims, plans, solution.placements, solution.chosen, strict=True):
+        allocated = []
+        for one in placements:
+            allocated.append(_device(options[one.choice.option.number], one, devices, features, new_share_id))
         results.append(
             AllocationResult(
                 devices=DeviceAllocationResult(
-                    results=tuple(
-                        [
-                            _device(options[one.choice.option.number], one, devices, features, new_share_id)
-                            for one in placements
-                        ]
-                    ),
+                    results=tuple(allocated),
                     config=tuple(_config(plan, chosen, features)) if plan.is_configured else (),
                 ),
                 node_selector=_node_selector(claim, placements, devices, found.node_name),

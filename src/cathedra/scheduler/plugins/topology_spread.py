@@ -231,8 +231,11 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Nodes in emptier domains are better, for the soft constraints or those that all pods with relatives have."""
         constraints = self._constraints(state.attempt, pod, "ScheduleAnyway")
-        if not constraints:
-            return None
+        return self._scores(constraints, state, pod, nodes) if constraints else None
+
+    def _scores(
+        self, constraints: Sequence[_Constraint], state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Sequence[int]:
         # Kubernetes' own defaults concern nodes without a zone too.
         own = bool(pod.pod.spec.topology_spread_constraints) or self._has_own_defaults
         columns = [one.column(state.snapshot, pod, nodes) for one in constraints]
@@ -263,6 +266,12 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         selector = self._relatives(pod.pod) if not own and self._relatives is not None else None
         if not own and selector is None:
             return []
+        return self._parsed_constraints(attempt, pod, when, selector)
+
+    def _parsed_constraints(
+        self, attempt: Attempt | None, pod: PodInfo, when: str, relatives: Selector | None
+    ) -> list[_Constraint]:
+        own = pod.pod.spec.topology_spread_constraints
         given = [one for one in own or self._defaults if one.when_unsatisfiable == when]
         if attempt is not None and len(own) > FEW_CONSTRAINTS:
             memo = attempt.memo(self.name)
@@ -276,7 +285,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
             return [replace(one, counts={}) for one in parsed]
         if own:
             return [_parsed(pod, one, counts_empty=self._counts_empty) for one in given]
-        return [replace(_parsed(pod, one, counts_empty=False), selector=selector) for one in given]
+        return [replace(_parsed(pod, one, counts_empty=False), selector=relatives) for one in given]
 
 
 def _parsed(pod: PodInfo, constraint: TopologySpreadConstraint, *, counts_empty: bool) -> _Constraint:
