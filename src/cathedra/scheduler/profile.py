@@ -384,8 +384,11 @@ class Profile:
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
         """Return True if some plugin has work before the pod is bound."""
-        # Every plugin is called, as in kube-scheduler. For a handful of plugins a list costs less than a generator.
-        return True in [plugin.pre_bind_pre_flight(state, pod, node) for plugin in self._pre_bind]
+        has_work = False
+        # Every plugin is called, as in kube-scheduler.
+        for plugin in self._pre_bind:
+            has_work = plugin.pre_bind_pre_flight(state, pod, node) or has_work
+        return has_work
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Write what must stand in the API before the binding."""

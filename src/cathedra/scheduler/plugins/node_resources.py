@@ -78,8 +78,9 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
     def predicate(self, pod: PodInfo) -> NodePredicate:
         """Return the predicate: nodes with room for one more pod and for its requests pass."""
         wanted = tuple(pod.requests.items())
-        if not pod.qualified:
-            return _room(wanted)
+        return self._beside_devices(pod, wanted) if pod.qualified else NodePredicate(_has_room, (wanted, ()))
+
+    def _beside_devices(self, pod: PodInfo, wanted: tuple[tuple[str, int], ...]) -> NodePredicate:
         # A node without the resource passes here, because DynamicResources may provide devices for it.
         backed = tuple([name for name in pod.qualified if self._backed_by_devices(name)])
         if not backed:

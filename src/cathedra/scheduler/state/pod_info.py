@@ -6,8 +6,7 @@ Made once for each version of a pod that matters, shared by queue, cache and cyc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from operator import attrgetter
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -198,7 +197,7 @@ class PodInfo:
         spec = self.pod.spec
         plain = not spec.init_containers and spec.resources is None and not spec.overhead
         has_only_containers = plain and not reports_resources(self.pod)
-        sums = _plain_sums(*map(_resources, spec.containers)) if has_only_containers else _sums_of(self.pod)
+        sums = _plain_sums(spec.containers) if has_only_containers else _sums_of(self.pod)
         # Every pod with a node needs all of them, so they are kept together.
         derived = self.__dict__
         derived["requests"], derived["scoring_requests"] = sums.requests, sums.scoring
@@ -300,9 +299,6 @@ def selector_with_keys(
     return from_label_selector(selector)
 
 
-_resources: Final = attrgetter("resources")
-
-
 class _Sums(msgspec.Struct, frozen=True):
     """Sums of a pod's requests."""
 
@@ -321,10 +317,13 @@ def _sums_of(pod: Pod) -> _Sums:
     return _Sums(requests, scoring, qualified)
 
 
-def _plain_sums(*resources: ResourceRequirements) -> _Sums:
-    """Return the sums of pods that have nothing but containers with these resources. Equal requests share them."""
-    # By value: pods of a dump share no objects. Numbers are hashed and compared in C.
-    return _sums_of_requests(*[tuple([(name, of.nanos) for name, of in one.requests.items()]) for one in resources])
+def _plain_sums(containers: tuple[Container, ...]) -> _Sums:
+    """Return the sums of pods that have nothing but these containers. Equal requests share them."""
+    requests = []
+    for container in containers:
+        # By value: pods of a dump share no objects. Numbers are hashed and compared in C.
+        requests.append(tuple([(name, of.nanos) for name, of in container.resources.requests.items()]))
+    return _sums_of_requests(*requests)
 
 
 @remembered("sums of equal requests", size=256)
