@@ -8,7 +8,7 @@ its node is first read: in a large cluster a pod reads a tenth of the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import compress
 from operator import attrgetter, is_not
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -260,57 +260,42 @@ class NodeEquivalence:
             return
         changes = ledger.mark.since(before.mark)
         pools = {change[:2] for change in changes} if changes is not None else _differing(ledger, before)
-        if len(pools) == 1:
-            (pool,) = pools
-            self._move(pool, self._holding(pool, changes), ledger)
-            return
-        supplies: set[NodeSupply] = set()
+        supplies: dict[NodeSupply, PoolSupply] = {}
         for pool in pools:
-            supplies.update(self._holding(pool, changes))
-        for supply in supplies:
-            # Rows that had equal classes before and have equal supplies now have equal classes again.
-            renewed: dict[NodeClass | None, NodeClass] = {}
+            supplies |= self._holding(pool, changes)
+        renewed: dict[tuple[NodeClass | None, object], NodeClass] = {}
+        for supply, seen in supplies.items():
+            # Rows that had equal classes before have equal classes again if they have one supply, or if only one pool
+            # has changed and they see it alike.
+            view = (seen, supply.place_of(seen)) if len(pools) == 1 else supply
             for row in self._rows_of_supply[supply]:
-                before_change = self._rows[row]
-                found = renewed.get(before_change)
+                key = (self._rows[row], view)
+                found = renewed.get(key)
                 if found is None:
-                    found = renewed[before_change] = self.class_of(self._nodes[row], supply, ledger)
+                    found = renewed[key] = self.class_of(self._nodes[row], supply, ledger)
                 self._rows[row] = found
                 self._changed.note(row)
 
-    def _move(self, pool: PoolID, supplies: Iterable[NodeSupply], ledger: LedgerSnapshot) -> None:
-        """Update the classes of rows if only ``pool`` has changed.
-
-        Rows with equal classes before, and equal supplies of the pool now, stay equal.
-        """
-        moved: dict[tuple[NodeClass | None, PoolSupply, int], NodeClass] = {}
-        for supply in supplies:
-            seen = self._supplies_of_pool[pool][supply]
-            place = supply.place_of(seen)
-            for row in self._rows_of_supply[supply]:
-                key = (self._rows[row], seen, place)
-                found = moved.get(key)
-                if found is None:
-                    found = moved[key] = self.class_of(self._nodes[row], supply, ledger)
-                self._rows[row] = found
-                self._changed.note(row)
-
-    def _holding(self, pool: PoolID, changes: set[DeviceID] | None) -> Iterable[NodeSupply]:
-        """Return the supplies for which a change of the holdings of ``pool`` may matter."""
+    def _holding(self, pool: PoolID, changes: set[DeviceID] | None) -> Mapping[NodeSupply, PoolSupply]:
+        """Return the supplies for which a change of the holdings of ``pool`` may matter, and how they see it."""
         supplies = self._supplies_of_pool.get(pool, {})
         if len(supplies) <= _FEW or changes is None:
             return supplies
         if any(seen.counters for seen in supplies.values()):
             # Holdings affect every node, because of shared counters.
             return supplies
-        # A pool that spans the cluster is seen in many ways. Asking each supply whether it has the device would be
-        # linear in the nodes for each claim.
+        return self._finding(pool, [change[2] for change in changes if change[:2] == pool])
+
+    def _finding(self, pool: PoolID, devices: Iterable[str]) -> Mapping[NodeSupply, PoolSupply]:
+        """Return the supplies that have some of these devices of a pool that is seen in many ways."""
+        supplies = self._supplies_of_pool[pool]
+        # Asking each supply whether it has the device would be linear in the nodes for each claim.
         finder = self._finders.get(pool)
         if finder is None:
             finder = self._finders[pool] = {}
             for supply, seen in supplies.items():
                 _enlist(finder, supply, seen)
-        return {supply for change in changes if change[:2] == pool for supply in finder.get(change[2], ())}
+        return {supply: supplies[supply] for device in devices for supply in finder.get(device, ())}
 
 
 _key_of: Final[Callable[[PoolState], StateKey | int | None]] = attrgetter("key")
