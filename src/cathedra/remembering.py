@@ -310,11 +310,7 @@ def everything_but(kind: type[msgspec.Struct], reasons: Mapping[str, str]) -> Ca
 
 
 def _reader(names: Sequence[str]) -> Callable[[Any], Hashable]:
-    return attrgetter(*names) if names else _nothing
-
-
-def _nothing(_: object) -> Hashable:
-    return None
+    return attrgetter(*names) if names else type  # of a struct without a field in the key, its type
 
 
 def _is_mapping(field: msgspec.structs.FieldInfo) -> bool:

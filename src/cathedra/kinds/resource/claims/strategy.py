@@ -233,7 +233,7 @@ def allocation_key(new: resource.ResourceClaim, old: resource.ResourceClaim, con
     if (
         allocation is None
         or len(allocation.devices.results) > _FEW
-        or not _is_short(allocation.devices.config)
+        or (allocation.devices.config and not _is_short(allocation.devices.config))
         or status.devices
         or len(status.reserved_for) > 1
         or before != _FRESH
