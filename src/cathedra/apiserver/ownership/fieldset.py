@@ -384,20 +384,49 @@ class FilledTemplate(FieldSet):
     together from that of the template.
     """
 
-    __slots__ = ("_template",)
+    __slots__ = ("_children", "_template")
 
     def __init__(self, template: FieldSet, element: str) -> None:
         # Not the constructor of the base class: it would set the children, and what is read from the template.
         self.number = template.number
-        self.placeholder = template.placeholder
         self.element = element
         self._json = b""
         self._raw = None
+        self._children: dict[str, FieldSet] | None = None
         self._template = template
 
+    # Properties rather than `__getattr__`, with which the interpreter reads each attribute in a slower way.
     @property
     def template(self) -> FieldSet:
         return self._template
+
+    @property
+    def member(self) -> bool:  # type: ignore[override]  # it is never set
+        return self._template.member
+
+    @property
+    def placeholder(self) -> tuple[str, ...]:  # type: ignore[override]  # as above
+        return self._template.placeholder
+
+    @property
+    def is_tracked(self) -> bool:
+        return self._template.is_tracked
+
+    @is_tracked.setter
+    def is_tracked(self, known: bool) -> None:
+        self._template.is_tracked = known
+
+    @property
+    def children(self) -> dict[str, FieldSet]:  # type: ignore[override]  # it is never set
+        if self._children is None:
+            at, template = self.placeholder[0], self._template
+            self._children = {
+                (self.element if element == PLACEHOLDER else element): (
+                    FilledTemplate(child, self.element) if element == at != PLACEHOLDER else child
+                )
+                for element, child in template.children.items()
+            }
+        return self._children
 
     @property
     def raw(self) -> RawJSON:
@@ -407,20 +436,6 @@ class FilledTemplate(FieldSet):
     def expect_reading(self) -> RawJSON:
         """Return `raw`. It refers to the set, so the set does not refer to it."""
         return self._raw or OwnJSON(self, self._json or self._encode())
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "member" or name == "is_tracked":
-            return getattr(self._template, name)
-        if name != "children":
-            raise AttributeError(name)
-        at, template = self.placeholder[0], self._template
-        made = self.children = {
-            (self.element if element == PLACEHOLDER else element): (
-                FilledTemplate(child, self.element) if element == at != PLACEHOLDER else child
-            )
-            for element, child in template.children.items()
-        }
-        return made
 
     def _encode(self) -> bytes:
         template = self._template

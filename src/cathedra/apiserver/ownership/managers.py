@@ -19,7 +19,6 @@ from cathedra.api.field import MAX_TEXT, shortened_text
 from cathedra.api.status import MAX_CAUSES
 from cathedra.api.struct import RawJSON, Time, replace
 from cathedra.apiserver.ownership.fieldset import (
-    NOTHING,
     Changes,
     FieldSet,
     FilledTemplate,
@@ -183,7 +182,8 @@ def _joined(held: Iterable[Held]) -> list[Held]:
     return list(joined.values())
 
 
-def _new_entry(manager: Manager, fields: FieldSet, time: Time | None) -> ManagedFieldsEntry:
+def new_entry(manager: Manager, fields: FieldSet, time: Time | None) -> ManagedFieldsEntry:
+    """Return the entry of a manager that owns these fields."""
     return ManagedFieldsEntry(
         manager=manager.name,
         operation=manager.operation,
@@ -213,11 +213,6 @@ def _micros(entry: ManagedFieldsEntry) -> int:
 
 
 # --- updates ------------------------------------------------------------------------------------------------------
-
-
-def after_creation(manager: Manager, fields: FieldSet, now: Time) -> Entries:
-    """Return the entries of a new object, all of whose fields belong to its creator."""
-    return () if fields is NOTHING else (_new_entry(manager, fields, now),)
 
 
 def after_update(held: Sequence[Held], write: ManagedWrite, changes: Changes, others: Entries = ()) -> Entries | None:
@@ -256,7 +251,7 @@ def after_update(held: Sequence[Held], write: ManagedWrite, changes: Changes, ot
         else:
             owned = FilledTemplate(moved, sets[source].element)
         if position == WRITER:
-            after.append(_new_entry(manager, owned, Time(write.now)))
+            after.append(new_entry(manager, owned, Time(write.now)))
         else:
             after.append(replace(held[position][0], fields_v1=owned.expect_reading()))
     return _in_order(after if len(after) <= UPDATE_LIMIT else _capped(after))
@@ -389,7 +384,7 @@ def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
         joined = Manager(ANCIENT, UPDATE, manager.api_version)
         known = held.get(joined)
         fields = fields if known is None else known[1].union(fields)
-        held[joined] = _new_entry(joined, fields, entry.time), fields
+        held[joined] = new_entry(joined, fields, entry.time), fields
     return [entry for entry, _ in held.values()]
 
 
@@ -430,5 +425,5 @@ def after_apply(
         # An apply that changes nothing keeps the time of the last one.
         last_time = last.time if last is not None else None
         time = Time(write.now) if touched.children or removed.children else last_time
-        after.insert(0, _new_entry(manager, fields, time))  # appliers come first
+        after.insert(0, new_entry(manager, fields, time))  # appliers come first
     return _in_order(after)

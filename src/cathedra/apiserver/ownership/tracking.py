@@ -30,10 +30,10 @@ from cathedra.apiserver.ownership.managers import (
     Entries,
     ManagedWrite,
     Manager,
-    after_creation,
     after_update,
     after_update_across_versions,
     held_fields,
+    new_entry,
 )
 from cathedra.apiserver.ownership.structs import created_fields, struct_changes
 from cathedra.apiserver.ownership.typed import TypedError
@@ -96,8 +96,10 @@ def _tracked_creation(call: Call, new: Any, now: float) -> Any:
         fields = created_fields(in_version(version, new), ignored_fields(call))
     except TypedError:
         return new  # as in `tracked`
+    if fields is NOTHING:
+        return with_entries(new, ())
     manager = Manager(call.field_manager, UPDATE, version.api_version)
-    return with_entries(new, after_creation(manager, fields, Time(now)))
+    return with_entries(new, (new_entry(manager, fields, Time(now)),))
 
 
 def changes_elsewhere(call: Call, live: Any, new: Any, other: OtherVersions | None, version: str) -> Changes | None:

@@ -14,7 +14,6 @@ from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import KubeStruct, RawJSON, Time, from_dict, replace
 from cathedra.apiserver.ownership.fieldset import (
     NOTHING,
-    ONE_FIELD,
     UNTRACKED,
     Changes,
     FieldSet,
@@ -30,7 +29,6 @@ from cathedra.apiserver.ownership.managers import (
     ManagedWrite,
     Manager,
     after_apply,
-    after_creation,
     after_update,
     after_update_across_versions,
     held_fields,
@@ -245,12 +243,6 @@ def test_an_entry_without_a_time_is_the_first_of_its_operation() -> None:
     write = ManagedWrite(Manager("ann", UPDATE, "v1"), 9, NOTHING)
     after = updated((timeless, *APPLIED), write, changes)
     assert [entry.manager for entry in after] == ["cy", "zoe", "ann"]
-
-
-def test_a_new_object_belongs_to_its_creator() -> None:
-    (entry,) = after_creation(Manager("ann", UPDATE, "v1"), FieldSet.of({"f:a": ONE_FIELD}, member=False), Time(7))
-    assert (entry.manager, entry.time, entry.fields_v1) == ("ann", Time(7), RawJSON(b'{"f:a":{}}'))
-    assert after_creation(Manager("ann", UPDATE, "v1"), NOTHING, Time(7)) == ()
 
 
 def test_the_first_five_hundred_conflicts_are_listed_and_the_rest_are_counted() -> None:

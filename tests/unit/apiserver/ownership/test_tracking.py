@@ -85,6 +85,16 @@ async def test_the_creator_of_a_slice_owns_its_devices_unless_there_are_none(dev
             assert owners_of_devices(made) == (["me"] if devices else [])
 
 
+@pytest.mark.parametrize(("data", "fields"), [({"a": "b"}, [{"f:data": {".": {}, "f:a": {}}}]), ({}, [])])
+async def test_a_new_object_belongs_to_its_creator(data: dict[str, str], fields: list[Any]) -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data}
+    async with open_asgi() as asgi:
+        made = await asgi("POST", "/api/v1/namespaces/default/configmaps?fieldManager=me", body)
+    entries = made.json["metadata"].get("managedFields", [])
+    assert [(entry["manager"], entry["operation"]) for entry in entries] == [("me", "Update")] * len(fields)
+    assert [entry["fieldsV1"] for entry in entries] == fields
+
+
 @pytest.mark.parametrize("managers", [0, UPDATE_LIMIT + 1])
 @pytest.mark.parametrize("before", [[], None, DEVICES])
 @pytest.mark.parametrize("after", [[], None])
