@@ -89,7 +89,9 @@ class NodeEquivalence:
 
     def follow(self, nodes: tuple[core_v1.Node, ...], inventory: InventorySnapshot, ledger: LedgerSnapshot) -> None:
         """Advance to these nodes at this moment. The cost is proportional to the changes since the last call."""
-        concerned = self._concerned(nodes, inventory)
+        # Fast path: between two pods mostly nothing but holdings has changed.
+        unchanged = nodes is self._nodes and inventory is self._inventory
+        concerned = () if unchanged else self._concerned(nodes, inventory)
         # Too much has changed, or it is not known what: all rows begin anew, and are computed when they are read.
         if concerned is None:
             self._begin(len(nodes))
