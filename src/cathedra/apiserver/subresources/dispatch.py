@@ -41,7 +41,7 @@ async def connect_create(server: ServerContext, call: Call, obj: Any) -> CallAns
     Raises:
         StatusError: 404, there is no such sub-resource; or it was refused.
     """
-    handler = _HANDLERS.get((call.resource, call.subresource))
+    handler = _HANDLERS.get((call.definition.group_resource, call.subresource))
     if handler is None:
         raise failure(404, "NotFound", "the server could not find the requested resource")
     if isinstance(obj, TokenRequest):

@@ -19,7 +19,7 @@ from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.request import Call, CallAnswer
 from cathedra.apiserver.verbs.context import ServerContext
-from cathedra.apiserver.verbs.objectmeta import fresh, not_ending, without_duplicate_owners
+from cathedra.apiserver.verbs.objectmeta import fresh, without_duplicate_owners
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.metadata import validate_new_metadata, validate_path_name
 from cathedra.kinds.resource.expressions import MAX_EXPRESSION
@@ -37,7 +37,10 @@ def create(server: ServerContext, call: Call, obj: Any) -> Coroutine[Any, Any, C
         obj = call.version.to_hub(obj)
     if obj.metadata.namespace != call.namespace:
         obj = in_namespace(call, obj)
-    metadata = not_ending(obj.metadata)
+    metadata = obj.metadata
+    # An author cannot create an object that is being deleted.
+    if metadata.deletion_timestamp is not None or metadata.deletion_grace_period_seconds is not None:
+        metadata = replace(metadata, deletion_timestamp=None, deletion_grace_period_seconds=None)
     if len(metadata.owner_references) > 1:
         metadata = without_duplicate_owners(call, metadata)
     if metadata is not obj.metadata:

@@ -30,13 +30,6 @@ def fresh(metadata: ObjectMeta, now: float, rng: random.Random) -> ObjectMeta:
     )
 
 
-def not_ending(metadata: ObjectMeta) -> ObjectMeta:
-    """Return the metadata without the marks of a deletion: an author cannot create an object that is being deleted."""
-    if metadata.deletion_timestamp is None and metadata.deletion_grace_period_seconds is None:
-        return metadata
-    return replace(metadata, deletion_timestamp=None, deletion_grace_period_seconds=None)
-
-
 def kept(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
     """Return the metadata of a changed object, with the fields that cannot change as they were."""
     # Fast path: nearly every change leaves these fields alone, and then the metadata stays the same object.
