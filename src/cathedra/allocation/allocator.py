@@ -70,30 +70,31 @@ class Allocator:
         self._random = random or random_module.SystemRandom()
 
     def prepare(
-        self, claims: Sequence[ResourceClaim], allowance: Callable[[], SearchAllowance] | None = None
+        self,
+        claims: Sequence[ResourceClaim],
+        allowance: SearchAllowance | Callable[[], SearchAllowance] | None = None,
     ) -> PreparedRequests:
         """Prepare ``claims`` for all nodes: look up classes, compile selectors, validate.
 
         Problems of the claims are raised by `PreparedRequests.on`, where Kubernetes would report them. ``allowance``
-        returns the limit of this and of all searches on nodes. It is called when the first of them is made; without it
-        the budget begins then.
+        limits this and all searches on nodes. If it is a function, it is called when the first search is made; without
+        an allowance the budget begins then.
 
         Raises:
             LongSearch: the turn of the allowance is over; also from all methods of `PreparedRequests` that search.
             Aborted: time is up.
         """
         inventory = self.inventory
-        begun: SearchAllowance | None = None
         allowance = allowance or self.budget.begin
         # Claims of one template share one spec object, so everything about their requests is prepared once for
         # thousands of pods.
         known = inventory.caches.of(SPEC_CACHE)
         specs = known.get(claims, self.classes, self.features, inventory.interner)
         if specs is None:
-            begun = allowance()
-            plans = self._planned(claims, begun)
+            allowance = allowance if isinstance(allowance, SearchAllowance) else allowance()
+            plans = self._planned(claims, allowance)
             specs = known.add(plans, self.features, inventory.interner)
-        return PreparedRequests(self, claims, specs, begun or allowance)
+        return PreparedRequests(self, claims, specs, allowance)
 
     def plans_of(
         self, claims: Sequence[ResourceClaim], interrupted: Interrupted | None = None

@@ -93,7 +93,7 @@ def test_the_answer_of_a_search_that_was_stopped_holds_until_the_attempt_ends() 
     allowance = SearchAllowance(Budget(seconds=2.0))
     allowance.interrupted = Looks(0)
     with pytest.raises(LongSearch) as raised:
-        world.allocator().prepare([packed(17)], lambda: allowance).on(node("alder"))
+        world.allocator().prepare([packed(17)], allowance).on(node("alder"))
     assert raised.value.seconds == 2.0
     ticks = iter(range(10**6))
     raised.value.search(Interruption(2000.0, monotonic=lambda: float(next(ticks))))
@@ -105,7 +105,7 @@ def test_the_answer_of_a_search_that_was_stopped_holds_until_the_attempt_ends() 
 
     allowance.interrupted = late
     allowance.exhausted = True
-    answer = world.allocator().prepare([packed(17)], lambda: allowance).on(node("alder"))
+    answer = world.allocator().prepare([packed(17)], allowance).on(node("alder"))
     assert isinstance(answer, Refusal)
     assert answer.stopped
     assert looks == [0]
@@ -122,7 +122,7 @@ def test_selectors_are_interrupted_too() -> None:
 
     world = World([resource_slice(*made)])
     asked = claim(exactly("r", 30, f'{SLOW} && device.attributes["drv"].n >= 0'))
-    answer = world.allocator().prepare([asked], lambda: SearchAllowance(Budget(), up)).on(node("alder"))
+    answer = world.allocator().prepare([asked], SearchAllowance(Budget(), up)).on(node("alder"))
     assert isinstance(answer, Refusal)
     assert answer.stopped
     assert "before all selectors were evaluated" in str(answer)
@@ -140,7 +140,7 @@ def test_what_selectors_have_said_is_known_to_the_next_attempt() -> None:
             looked[0] += 1
             return looked[0] > 30_000
 
-        answer = world.allocator().prepare([asked], lambda: SearchAllowance(Budget(), up)).on(node("alder"))
+        answer = world.allocator().prepare([asked], SearchAllowance(Budget(), up)).on(node("alder"))
         if isinstance(answer, Allocation):
             return
     raise AssertionError("no progress is made")
