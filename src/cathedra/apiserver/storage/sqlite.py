@@ -185,14 +185,6 @@ class SQLiteStorage:
         self._last.sync()
         self._let_go()
 
-    def _gather(self, turns: int) -> None:
-        """Give the idle writer the next batch: now if it has enough writes, or after ``turns`` turns of the loop."""
-        if turns and len(self._waiting) < _ENOUGH:
-            assert self._loop is not None
-            self._loop.call_soon(self._gather, turns - 1)
-        else:
-            self._hand_over()
-
     def _hand_over(self) -> None:
         """Give the idle writer the writes that have gathered."""
         batch, self._waiting = self._waiting, []
@@ -316,7 +308,13 @@ class SQLiteStorage:
         self._note_health(next((one for one in filter(None, errors) if not isinstance(one, WriteRefused)), None))
         # Batches settle in the order in which they were handed over, so the first ones are these.
         del self._under_way[: len(batch)]
-        self._gather(_TURNS)
+        if len(self._waiting) >= _ENOUGH:
+            self._hand_over()
+        else:
+            assert self._loop is not None
+            soon: Callable[..., object] = self._loop.call_soon
+            # Each turn schedules the rest for the next one, without a step of Python.
+            soon(*[soon] * (_TURNS - 1), self._hand_over)
         _tell(batch, errors)
 
     def _note_health(self, problem: StorageError | None) -> None:
