@@ -35,8 +35,7 @@ def create(server: ServerContext, call: Call, obj: Any) -> Coroutine[Any, Any, C
     """
     if type(obj) is not call.definition.type:  # most kinds have one version, whose type is the hub type
         obj = call.version.to_hub(obj)
-    if obj.metadata.namespace != call.namespace:
-        obj = in_namespace(call, obj)
+    obj = in_namespace(call, obj)
     metadata = obj.metadata
     # An author cannot create an object that is being deleted.
     if metadata.deletion_timestamp is not None or metadata.deletion_grace_period_seconds is not None:

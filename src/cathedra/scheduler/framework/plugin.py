@@ -273,7 +273,7 @@ class PreBindPlugin(Plugin):
         """None when everything is written."""
 
     async def settle(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
-        """Wait, after all plugins have written, for what others must do before the pod can be bound."""
+        """Wait for what others must do before the pod can be bound. It is called if `has_to_settle` returns True."""
         return None
 
 
