@@ -39,7 +39,7 @@ from cathedra.scheduler.eventhandlers import EventHandlers
 from cathedra.scheduler.failure import Failures, SharedState
 from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.diagnosis import UnschedulablePod
-from cathedra.scheduler.framework.plugin import CycleState, PluginContext, Supposition
+from cathedra.scheduler.framework.plugin import PluginContext, Supposition
 from cathedra.scheduler.framework.status import DEFECTS, Status, defect_status, error
 from cathedra.scheduler.groupcycle import GroupCycle, PodGroupConditions, PodGroupOutcome, in_order
 from cathedra.scheduler.grouppreemption import GroupPreemption
@@ -164,7 +164,7 @@ class Scheduler:
         }
         self._queue = SchedulingQueue(
             clock,
-            lambda pod: profiles[_scheduler_of(pod.pod)].pre_enqueue(pod),
+            lambda pod: profiles[pod.pod.spec.scheduler_name or DEFAULT_SCHEDULER].pre_enqueue(pod),
             {name: events for profile in profiles.values() for name, events in profile.registrations.items()},
             Backoff(configuration.initial_backoff, configuration.max_backoff),
         )
@@ -185,24 +185,19 @@ class Scheduler:
         on_bound = None if self._metrics is None else self._metrics.pod_bound
         binding = BindingCycle(profile, shared, failures, recorder, on_bound)
         nodes = NodeSearch(profile, self._nominations, random, percentage=percentage)
-        search = PodSearch(profile, nodes, self._devices.usable_claims)
+        search = PodSearch(profile, nodes, self._devices.usable_claims, self._cache.snapshot)
 
         async def find(entry: QueuedPodInfo, group: dict[str, Any]) -> Found:
             attempt = Attempt(self._clock.monotonic)
             while True:
                 try:
-                    return await search.find(entry, partial(self._state, attempt, group))
+                    return await search.find(entry, attempt, group)
                 except (LongSearch, TimeSliceOver) as rest:
                     await self._beside_others(entry, attempt, rest)
 
         groups = GroupCycle(profile, binding, failures, find)
         units = self._unit_cycle(profile, search, binding, failures)
         return _Framework(profile, recorder, search, failures, binding, groups, units)
-
-    def _state(self, attempt: Attempt | None, group: dict[str, Any] | None, narrowing: Narrowing | None) -> CycleState:
-        """Return the state of a cycle on a fresh snapshot: while others were tried, nodes and devices may have
-        changed."""
-        return CycleState(self._cache.snapshot(), group, attempt, narrowing=narrowing)
 
     def _unit_cycle(
         self, profile: Profile, search: PodSearch, binding: BindingCycle, failures: Failures
@@ -212,26 +207,18 @@ class Scheduler:
         if groups is None or not self._as_units:
             return None
 
-        def state_of(
-            group: dict[str, Any], scope: SearchScope, attempt: Attempt | None, narrowing: Narrowing | None
-        ) -> CycleState:
-            state = self._state(attempt, group, narrowing)
-            if scope.nodes is not None:
-                state.snapshot = state.snapshot.within(scope.nodes)
-            return state
-
         async def find(entry: QueuedPodInfo, group: dict[str, Any], scope: SearchScope) -> Found:
             attempt = Attempt(self._clock.monotonic)
             while True:
                 try:
-                    return await search.find_within(entry, partial(state_of, group, scope, attempt), scope)
+                    return await search.find_within(entry, attempt, group, scope)
                 except (LongSearch, TimeSliceOver) as rest:
                     await self._beside_others(entry, attempt, rest)
 
         async def find_at_once(
             gone: Mapping[str, PodInfo], entry: QueuedPodInfo, group: dict[str, Any], scope: SearchScope
         ) -> Found:
-            state = state_of(group, scope, None, Narrowing(scope.values) if scope.values else None)
+            state = search.state(None, group, scope, Narrowing(scope.values) if scope.values else None)
             # Copied: the trial's caller puts pods back between trials, and plugins keep the state.
             state.supposed = Supposition(dict(gone))
             try:
@@ -293,10 +280,7 @@ class Scheduler:
             helpers.append(group.create_task(self._queue.run()))
             try:
                 async with self._background:
-                    while True:
-                        await self._attempt_some()
-                        # The searches of a full queue would otherwise never let the bindings run.
-                        await asyncio.sleep(0)
+                    await self._attempt_all()
             finally:
                 self._compute.close()
 
@@ -316,26 +300,31 @@ class Scheduler:
             "bound": sum(framework.binding.bound for framework in self._frameworks.values()),
         }
 
-    async def _attempt_some(self) -> None:
-        """Try pods or their groups, several if they wait: what is written for them then shares commits, of which each
-        costs as much as half a search."""
-        end = self._clock.monotonic() + LONGEST_TURN_SECONDS
-        for _ in range(ATTEMPTS_IN_TURN):
+    async def _attempt_all(self) -> None:
+        """Try pods or their groups until cancelled, several in turn if they wait: what is written for them then shares
+        commits, of which each costs as much as half a search."""
+        monotonic, tried, turn_ends = self._clock.monotonic, 0, 0.0
+        while True:
             # Popping first would take a pod out of the queue that then waits for the lock, while a pod of higher
             # priority may arrive.
             if self._cycle.locked():
                 # A group, or an attempt that was parked, comes before the next pod.
                 async with self._cycle:
                     pass
-            entry = await self._queue.pop()
-            framework = self._frameworks[_scheduler_of(entry.info.pod)]
+            entry = self._queue.next()
+            if entry is None:
+                # Others have their turn meanwhile.
+                entry, tried = await self._queue.pop(), 0
+            framework = self._frameworks[entry.info.pod.spec.scheduler_name or DEFAULT_SCHEDULER]
             await self._cycle.acquire()
+            attempt = Attempt(monotonic, monotonic())
+            if not tried:
+                turn_ends = attempt.began + LONGEST_TURN_SECONDS
             if self._groups is not None and pod_group_name(entry.info.pod):
                 # The task releases the lock when all pods of the group are tried. Between them other pods must not take
                 # the nodes that the group needs.
                 self._background.start(self._attempt_group(framework, entry, self._groups))
             else:
-                attempt = Attempt(self._clock.monotonic)
                 try:
                     rest = await self._attempt(framework, entry, attempt)
                 finally:
@@ -343,8 +332,11 @@ class Scheduler:
                 if rest is not None:
                     # An attempt that is longer than a time slice continues in the background.
                     self._background.start(self._go_on(framework, entry, attempt, rest))
-            if self._clock.monotonic() > end:
-                return
+            tried += 1
+            if tried == ATTEMPTS_IN_TURN or monotonic() > turn_ends:
+                # The searches of a full queue would otherwise never let the bindings run.
+                tried = 0
+                await asyncio.sleep(0)
 
     async def _go_on(
         self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt, rest: LongSearch | TimeSliceOver | None
@@ -405,7 +397,7 @@ class Scheduler:
             if self._is_pointless(framework, pod):
                 self._queue.done(pod.uid)
                 return None
-            outcome, state = await framework.search.find(entry, partial(self._state, attempt, None))
+            outcome, state = await framework.search.find(entry, attempt)
             if isinstance(outcome, SelectedNode):
                 await framework.binding.start(entry, state, outcome.node)
                 result = "scheduled"

@@ -15,26 +15,27 @@ from collections.abc import Callable, Hashable
 from operator import is_
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from cathedra.deadline import SLICE_SECONDS, Interruption, TimeSlice
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """One attempt, from the queue to a node or a refusal, in one or several time slices."""
 
-    __slots__ = ("_last", "_monotonic", "_slice", "began", "data", "used")
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._slice: TimeSlice | None = None
-        self._last: Interruption | None = None
-        self.began = monotonic()
-        self.used = 0.0
-        """Seconds that searches in the thread have taken."""
-        self.data: dict[str, Any] = {}
-        """State that plugins keep from slice to slice, by plugin name."""
+    monotonic: Callable[[], float]
+    """Returns the monotonic time in seconds."""
+    began: float = 0.0
+    """Monotonic seconds of its beginning, where the duration is measured."""
+    used: float = 0.0
+    """Seconds that searches in the thread have taken."""
+    data: dict[str, Any] = msgspec.field(default_factory=dict)
+    """State that plugins keep from slice to slice, by plugin name."""
+    _slice: TimeSlice | None = None
+    _last: Interruption | None = None
 
     def interrupted(self, seconds: float) -> Callable[[], bool]:
         """Return the interruption of a plugin's searches, which may take ``seconds`` in all.
@@ -45,7 +46,7 @@ class Attempt:
         if self.used < seconds:
             return self.check
         if self._last is None:
-            self._last = Interruption(SLICE_SECONDS, monotonic=self._monotonic)
+            self._last = Interruption(SLICE_SECONDS, monotonic=self.monotonic)
         return self._last
 
     def memo(self, plugin: str) -> Memo[Any, Any]:
@@ -62,7 +63,7 @@ class Attempt:
             TimeSliceOver: it is over.
         """
         if self._slice is None:
-            self._slice = TimeSlice(monotonic=self._monotonic)
+            self._slice = TimeSlice(monotonic=self.monotonic)
         return self._slice()
 
     def next_slice(self) -> None:

@@ -128,9 +128,26 @@ class SchedulingQueue:
 
     # --- trying
 
+    def next(self) -> QueuedPodInfo | None:
+        """Return the next pod to try, or None if there is none now. It is in flight until `done` or `put_back`."""
+        # Items are never removed from a heap. One whose version differs from the entry's has left this area and is
+        # skipped.
+        while self._active:
+            _, _, _, version, entry = heapq.heappop(self._active)
+            if version == entry.area_version:
+                return self._leave(entry)
+        # Nothing is active, so pods that were refused need not wait for the end of their back-off (KEP-5142). Pods with
+        # errors must: they are in a heap of their own.
+        while self._backing_off:
+            *_, version, entry = heapq.heappop(self._backing_off)
+            if version == entry.area_version:
+                self.incoming["active", _POPPED_EARLY] += 1
+                return self._leave(entry)
+        return None
+
     async def pop(self) -> QueuedPodInfo:
-        """Return the next pod to try, and wait while there is none. It is in flight until `done` or `put_back`."""
-        while (entry := self._next()) is None:
+        """Do the same as `next`, and wait while there is none."""
+        while (entry := self.next()) is None:
             self._wake.clear()
             await self._wake.wait()
         return entry
@@ -248,22 +265,6 @@ class SchedulingQueue:
         )
 
     # --- inside
-
-    def _next(self) -> QueuedPodInfo | None:
-        # Items are never removed from a heap. One whose version differs from the entry's has left this area and is
-        # skipped.
-        while self._active:
-            _, _, _, version, entry = heapq.heappop(self._active)
-            if version == entry.area_version:
-                return self._leave(entry)
-        # Nothing is active, so pods that were refused need not wait for the end of their back-off (KEP-5142). Pods with
-        # errors must: they are in a heap of their own.
-        while self._backing_off:
-            *_, version, entry = heapq.heappop(self._backing_off)
-            if version == entry.area_version:
-                self.incoming["active", _POPPED_EARLY] += 1
-                return self._leave(entry)
-        return None
 
     def _leave(self, entry: QueuedPodInfo) -> QueuedPodInfo:
         entry.area_version += 1
