@@ -17,7 +17,8 @@ from benchmarks.scheduler.running import Bound, clear, furnish, namespace_gone, 
 from benchmarks.scheduler.staging import Arrangement, Stage, cluster, stage
 from benchmarks.scheduler.workloads import WORKLOADS, Shape, Workload
 from cathedra.client.resources import NAMESPACES
-from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
+from cathedra.clock import SystemClock
+from cathedra.cluster.parts.gctuning import collected_by_memory, suspend_collection
 from cathedra.cluster.process.signals import switch_soon
 
 __all__ = ["alone", "clear_namespace", "measure", "rows"]
@@ -67,11 +68,11 @@ async def _measure(workload: Workload, arrangement: Arrangement, against: str) -
     async with _foreign(against, workload) if against else stage(arrangement) as found:
         await furnish(found.client, workload)
         bound = Bound(found.informers)
-        tune_collection()
-        began, spent = time.monotonic(), found.usage.processor()
-        async with sampled(lambda: bound.total, found.usage) as samples:
-            pods = await run(found.client, workload, bound)
-        took, used = time.monotonic() - began, found.usage.processor() - spent
+        async with collected_by_memory(SystemClock()):
+            began, spent = time.monotonic(), found.usage.processor()
+            async with sampled(lambda: bound.total, found.usage) as samples:
+                pods = await run(found.client, workload, bound)
+            took, used = time.monotonic() - began, found.usage.processor() - spent
         return Throughput(
             pods / took,
             used / pods * 1000,

@@ -16,7 +16,7 @@ from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from cathedra.clock import SystemClock
-from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
+from cathedra.cluster.parts.gctuning import collected_by_memory, suspend_collection
 from cathedra.cluster.process.signals import switch_soon
 from cathedra.releases import FeatureGates
 from cathedra.session.server import listen_on_socket, serve_sessions
@@ -36,9 +36,9 @@ async def _serve(folder: Path) -> None:
     try:
         url = await server.serve(ServeOptions(pki=folder / "pki", tokens=tokens))
         await listen_on_socket(server, folder / "api.sock", tokens)
-        tune_collection()
         print(json.dumps({"url": url}), flush=True)
-        await asyncio.to_thread(sys.stdin.read)
+        async with collected_by_memory(SystemClock()):
+            await asyncio.to_thread(sys.stdin.read)
     finally:
         await server.close()
 

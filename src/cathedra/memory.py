@@ -1,8 +1,20 @@
-"""Memory of this process: its size, and the return of freed memory to the system."""
+"""Memory of this process: its size, the size of its pages, and the return of freed memory to the system."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_PERMISSION: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+_MAPPINGS: Final = Path("/proc/self/smaps")
+_COLLAPSE: Final = 25
+"""``MADV_COLLAPSE`` of Linux 6.1 and later."""
+_HUGE: Final = 2 * 1024 * 1024
+"""Bytes of a huge page of most processors."""
+_SPARSE: Final = 8
+"""A mapping of which more than an eighth is unused stays as it is: in a huge page that would be used, too."""
 
 
 def resident_bytes() -> int:
@@ -21,3 +33,49 @@ def return_freed() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def use_huge_pages() -> None:
+    """Move what this process holds to huge pages, where the system grants these on request.
+
+    A server goes from object to object all over its memory, and the processor remembers where a few thousand pages are.
+    With huge pages these are gigabytes instead of megabytes. To move one takes less than a millisecond; a thread that
+    uses it meanwhile waits. What cannot be moved stays as it is.
+    """
+    import ctypes  # as above
+
+    if not _is_granted():
+        return
+    advise = ctypes.CDLL(None).madvise
+    advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    for start, end in _dense_mappings(_MAPPINGS.read_text()):
+        advise(start, end - start, _COLLAPSE)
+
+
+def _is_granted() -> bool:
+    """Return True if the administrator of a Linux system has not excluded huge pages."""
+    try:
+        return "[never]" not in _PERMISSION.read_text()
+    except OSError:
+        return False
+
+
+def _dense_mappings(smaps: str) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of anonymous mappings that are nearly all in use, and not in huge pages so far.
+
+    ``smaps`` is in the form of proc_pid_smaps(5): a line that names the mapping, and then its sizes.
+    """
+    bounds: tuple[int, int] | None = None
+    resident = 0
+    for line in smaps.splitlines():
+        name, *rest = line.split()
+        if not name.endswith(":"):
+            start, end = (int(part, 16) for part in name.split("-"))
+            anonymous = len(rest) == 4 or rest[4] == "[heap]"
+            bounds = (start, end) if anonymous and rest[0].startswith("rw") else None
+        elif name == "Rss:":
+            resident = int(rest[0]) * 1024
+        elif name == "AnonHugePages:" and bounds is not None:
+            size = bounds[1] - bounds[0]
+            if size - resident <= size // _SPARSE and resident - int(rest[0]) * 1024 >= _HUGE:
+                yield bounds

@@ -5,7 +5,8 @@ these were just stored and are no garbage: traversing the heap for them costs a 
 every request for 100 ms now and then. Hardly anything here is cyclic, so garbage can wait.
 
 The number of objects is no measure of memory: ten objects in a cycle may hold a hundred megabytes. `MemoryWatch`
-therefore also collects when the process has grown, and then returns freed memory to the system.
+therefore also collects when the process has grown, and then returns freed memory to the system. What remains it moves
+to huge pages.
 
 A collection of all objects stops a server with 10,000 nodes for a second or two. Objects that have survived two
 younger ones are therefore exempt (`gc.freeze`) until the process is three times as large (`MemoryWatch`).
@@ -21,7 +22,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from cathedra.clock import Clock
-from cathedra.memory import resident_bytes, return_freed
+from cathedra.memory import resident_bytes, return_freed, use_huge_pages
 
 YOUNG: Final = 12_500
 """New objects between two collections; 700 in Python's own setting. Some 3 MiB at most wait for theirs. Twice as many
@@ -40,6 +41,8 @@ FULL_GROWTH: Final = 256 * 1024 * 1024
 EXEMPT_GROWTH: Final = 512 * 1024 * 1024
 """Growth in bytes after which exempt objects are collected, too; twice what the process had, if that is more. A server
 with 10,000 nodes grows from 0.7 to 1.9 GiB by its controllers, its agents and the answers that it keeps."""
+MOVED_GROWTH: Final = 32 * 1024 * 1024
+"""Growth in bytes after which new memory is moved to huge pages: some 10 ms of a thread beside the loop."""
 EVERYTHING: Final = 3
 """Denotes the oldest generation with exempt objects."""
 
@@ -153,26 +156,41 @@ class MemoryWatch:
         """Bytes before the last growth."""
         self._later: list[float] = []
         """Seconds until freed memory is given back again, the next time last."""
+        self._after_move = 0
 
-    async def run(self, clock: Clock, give_back: Callable[[], None] | None = None) -> None:
-        """Look once a second, until cancelled. ``give_back`` returns freed memory to the system.
+    async def run(
+        self,
+        clock: Clock,
+        give_back: Callable[[], None] = return_freed,
+        move: Callable[[], None] = use_huge_pages,
+    ) -> None:
+        """Look once a second, until cancelled. ``give_back`` returns freed memory to the system, and ``move`` uses huge
+        pages for the rest.
 
         Growth is seen while its cause lasts. So freed memory is given back again `LATER_SECONDS` after the last growth,
         when the connections or requests that needed it may have ended, until the process is about as small as before.
         """
         while True:
             await clock.sleep(LOOK_SECONDS)
-            before = self._after_young
-            if self.look():
-                if not self._later:
-                    self._before = before
-                self._later = list(reversed(LATER_SECONDS))
-            elif not self._is_later():
-                continue
-            else:
-                self._collect(1)
-            await asyncio.to_thread(give_back or return_freed)
-            self.note()
+            if self._is_time():
+                await asyncio.to_thread(give_back)
+                self.note()
+            if self._resident() - self._after_move > MOVED_GROWTH:
+                await asyncio.to_thread(move)
+                self._after_move = self._resident()
+
+    def _is_time(self) -> bool:
+        """Collect after a growth, and again later. Return True if that may have freed memory."""
+        before = self._after_young
+        if self.look():
+            if not self._later:
+                self._before = before
+            self._later = list(reversed(LATER_SECONDS))
+            return True
+        if self._is_later():
+            self._collect(1)
+            return True
+        return False
 
     def _is_later(self) -> bool:
         """Return True if it is time again after the last growth, and the process is still larger than before."""
@@ -217,3 +235,4 @@ class MemoryWatch:
     def _note(self, held: int) -> None:
         self._after_young, self._after_full = min(self._after_young, held), min(self._after_full, held)
         self._after_everything = min(self._after_everything, held)
+        self._after_move = min(self._after_move, held)

@@ -25,7 +25,7 @@ from cathedra.client.requestmetrics import RequestMetrics
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig, InvalidOption
 from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.parts.gctuning import collected_by_memory, tune_collection
+from cathedra.cluster.parts.gctuning import collected_by_memory
 from cathedra.cluster.process.health import serving_health, show_release
 from cathedra.cluster.process.signals import run_until, stop_event, switch_soon
 from cathedra.cluster.standalone.config import PartConfig
@@ -131,8 +131,10 @@ async def run_scheduler(config: PartConfig, *, say: Say) -> None:
             say(f"{name} of {config.scheduler_file}: not in this scheduler, without effect")
         elector = _scheduler_elector(config, chosen.lease, client)
         health = dataclasses.replace(config.health, client_authority=target.certificate_authority)
-        async with serving_health(health, client, metrics.registry, elector, denials=denials, say=say):
-            tune_collection()
+        async with (
+            serving_health(health, client, metrics.registry, elector, denials=denials, say=say),
+            collected_by_memory(SystemClock()),
+        ):
             await run_until(stopped, scheduler.run() if elector is None else elector.run(scheduler.run))
 
 
@@ -192,8 +194,10 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
             requests.export(registry)
             say(f"{len(manager.controllers)} controllers for {target.server}")
             health = dataclasses.replace(config.health, client_authority=target.certificate_authority)
-            async with serving_health(health, client, registry, elector, denials=denials, say=say):
-                tune_collection()
+            async with (
+                serving_health(health, client, registry, elector, denials=denials, say=say),
+                collected_by_memory(clock),
+            ):
                 await run_until(stopped, manager.run())
 
 

@@ -13,6 +13,7 @@ from cathedra.cluster.parts.gctuning import (
     EXEMPT_GROWTH,
     FULL_GROWTH,
     LATER_SECONDS,
+    MOVED_GROWTH,
     YOUNG_GROWTH,
     MemoryWatch,
     collect,
@@ -95,7 +96,7 @@ def moments_of_giving_back(shrinks_after: float) -> list[float]:
     async def body() -> None:
         loop = asyncio.get_running_loop()
         process = Process()
-        watching = process.watch().run(LoopClock(loop), lambda: given_back.append(loop.time() - 11))
+        watching = process.watch().run(LoopClock(loop), lambda: given_back.append(loop.time() - 11), lambda: None)
         running = asyncio.create_task(watching)
         await asyncio.sleep(10.5)
         assert given_back == []
@@ -113,6 +114,23 @@ def test_freed_memory_is_given_back_when_it_grew_and_again_until_the_growth_is_o
     assert moments_of_giving_back(2.0) == [0.0]
     assert moments_of_giving_back(16.0) == [0.0, 5.0, 15.0]
     assert moments_of_giving_back(500.0) == [0.0, *accumulate(LATER_SECONDS)]
+
+
+def test_memory_is_moved_to_huge_pages_in_the_first_second_and_after_each_growth() -> None:
+    moved: list[float] = []
+
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        process = Process()
+        watching = process.watch().run(LoopClock(loop), lambda: None, lambda: moved.append(loop.time()))
+        running = asyncio.create_task(watching)
+        for growth in (0, MOVED_GROWTH, 1, -2 * MOVED_GROWTH, MOVED_GROWTH, 1):
+            process.size += growth
+            await asyncio.sleep(10.5 if not moved else 10)
+        running.cancel()
+
+    run_virtual(body())
+    assert [one - moved[0] for one in moved] == [0, 20, 50]
 
 
 def test_the_size_of_this_process_is_known() -> None:
