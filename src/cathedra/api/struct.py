@@ -35,6 +35,7 @@ __all__ = [
     "decode",
     "decoder_of",
     "encode",
+    "encode_in",
     "from_dict",
     "json_names",
     "json_reader",
@@ -200,7 +201,9 @@ def _encode_scalar(value: Any) -> Any:
 
 
 # One attribute for all scalars, read without a function of Python's: a pod's writes encode fifty.
-_encode_written: Final = msgspec.json.Encoder(enc_hook=attrgetter("written")).encode
+_WRITTEN: Final = msgspec.json.Encoder(enc_hook=attrgetter("written"))
+_encode_written: Final = _WRITTEN.encode
+_encode_written_into: Final = _WRITTEN.encode_into
 _encode_any: Final = msgspec.json.Encoder(enc_hook=_encode_scalar).encode
 
 
@@ -265,6 +268,16 @@ def encode(obj: object) -> bytes:
         return _encode_written(obj)
     except AttributeError:  # opaque JSON as it was sent, or a text of a class of its own
         return _encode_any(obj)
+
+
+def encode_in(buffer: bytearray, obj: object) -> bytes:
+    """Return the JSON of an object as `encode` does, composed in a buffer that the caller keeps: a new buffer grows
+    several times for an object. ``buffer`` is as large as the largest object afterwards."""
+    try:
+        _encode_written_into(obj, buffer)
+    except AttributeError:
+        return _encode_any(obj)
+    return bytes(buffer)
 
 
 def to_dict(obj: object) -> Any:

@@ -7,7 +7,7 @@ import pytest
 
 from cathedra.api import resource
 from cathedra.api.core import core_v1, meta_v1
-from cathedra.api.struct import RawJSON, Time, decode, encode, from_dict, replace, to_dict
+from cathedra.api.struct import RawJSON, Time, decode, encode, encode_in, from_dict, replace, to_dict
 
 
 def test_empty_fields_are_left_out_but_for_those_that_are_always_written() -> None:
@@ -62,3 +62,17 @@ def test_a_change_makes_another_object() -> None:
 def test_bytes_that_are_no_text_are_an_error_of_decoding() -> None:
     with pytest.raises(msgspec.DecodeError, match="invalid UTF-8"):
         decode(meta_v1.ObjectMeta, b'{"name":"\xb0"}')
+
+
+def test_a_buffer_that_is_kept_changes_no_json() -> None:
+    """Also after a larger object, and for values of the slow path."""
+    raw = RawJSON(b'{"a": 1}')
+    buffer = bytearray()
+    for value in ({"text": "x" * 5000}, {"time": Time(0)}, {"raw": raw, "text": _Text("y")}, {"raw": raw}, {}):
+        assert encode_in(buffer, value) == encode(value)
+
+
+class _Text(str):
+    """A text of a class of its own."""
+
+    __slots__ = ()

@@ -10,7 +10,7 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import internal_error
-from cathedra.api.struct import encode, replace
+from cathedra.api.struct import encode_in, replace
 from cathedra.apiserver.registry.layout import MAX_VALUE, check_size, numbered
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table, wake
@@ -51,6 +51,8 @@ class CommitLog:
         self.revision = 0
         """The revision of the last settled write."""
         self.followers: list[Follower] = []
+        self._buffer = bytearray()
+        """For the encoder. It is replaced after an object that is too large."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """For the futures of writes: looking up the running loop is a system call, which costs more than the future."""
 
@@ -83,10 +85,11 @@ class CommitLog:
         """
         revision = self._assigned + 1
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
-        body = encode(obj)
+        body = encode_in(self._buffer, obj)
         size = len(body)
         # Checked before the revision is assigned, so that a refused write leaves no gap.
         if size > MAX_VALUE:
+            self._buffer = bytearray()
             check_size(body)
         self._assigned = revision
         entry = StoredObject(key, obj, revision, {table.definition.type: body}, size)
@@ -123,7 +126,7 @@ class CommitLog:
         self._assigned += 1
         revision, key = self._assigned, previous.key
         last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
-        body = encode(last)
+        body = encode_in(self._buffer, last)
         shown = StoredObject(key, last, revision, {table.definition.type: body}, len(body))
         change, write = StoredChange(revision, shown, previous), Write(table.stored_under + key, revision, body)
         self._storage.commit(write, _Commit(self, table, change, write, None).settled)
