@@ -41,7 +41,8 @@ class CommitLog:
     """Writes in the order of the revisions that are assigned here. One that fails ends with a StatusError (500) and
     changes nothing.
 
-    The future of a write may be cancelled; the write is completed nevertheless.
+    The key of a write is locked (`Table.under_way`) until its end. The future of a write may be cancelled; the write is
+    completed nevertheless.
     """
 
     def __init__(self, storage: Storage, tables: Tables) -> None:
@@ -94,6 +95,7 @@ class CommitLog:
         self._assigned = revision
         entry = StoredObject(key, obj, revision, {table.definition.type: body}, size)
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
+        table.under_way[key] = []
         change, write = StoredChange(revision, entry, previous), Write(table.stored_under + key, revision, body)
         self._storage.commit(write, _Commit(self, table, change, write, done).settled)
         return done
@@ -111,6 +113,7 @@ class CommitLog:
         last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
         entry = StoredObject(previous.key, last, revision)
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
+        table.under_way[entry.key] = []
         change = StoredChange(revision, entry, previous, deleted=True)
         write = Write(table.stored_under + previous.key, revision, None)
         self._storage.commit(write, _Commit(self, table, change, write, done).settled)

@@ -212,10 +212,7 @@ class Registry:
         if key in table.under_way:
             raise WriteConflict(key)
         fences = () if table.check is None else table.check(key, previous, obj)
-        writing = self._log.put(table, key, previous, obj, fences)
-        if not writing.done():  # a store may settle a write at once
-            table.under_way[key] = []
-        return writing
+        return self._log.put(table, key, previous, obj, fences)
 
     def dry_run(
         self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
@@ -233,13 +230,8 @@ class Registry:
     def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Remove an object whose last state is ``last``. Return that, with the revision of the removal. As `put`, also
         in what it raises."""
-        key = previous.key
-        if key in table.under_way or table.get(key) is not previous:
-            raise WriteConflict(key)
-        removing = self._log.remove(table, previous, last)
-        if not removing.done():
-            table.under_way[key] = []
-        return removing
+        _check_removal(table, previous)
+        return self._log.remove(table, previous, last)
 
     def end(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Write the last state of an object and remove it. Watchers see both, each at a revision of its own.
@@ -247,13 +239,8 @@ class Registry:
         A store that this process writes alone keeps both or neither. On a shared store these are two writes, as in
         Kubernetes: etcd accepts no key twice in a transaction. As `remove`, also in what it raises.
         """
-        # Compared by identity: each write makes a new entry, so another object means another revision.
-        if previous.key in table.under_way or table.get(previous.key) is not previous:
-            raise WriteConflict(previous.key)
-        ending = self._log.end(table, previous, last)
-        if not ending.done():
-            table.under_way[previous.key] = []
-        return ending
+        _check_removal(table, previous)
+        return self._log.end(table, previous, last)
 
     def _compared(
         self, table: Table, key: str, previous: StoredObject | None, entry: StoredObject
@@ -285,6 +272,13 @@ class Registry:
         """End every watch, settle writes under way, and close the store."""
         self.close_watchers()
         await self._log.close()
+
+
+def _check_removal(table: Table, previous: StoredObject) -> None:
+    """Raise WriteConflict if ``previous`` is no longer the latest state, or a write of its key is under way."""
+    # Compared by identity: each write makes a new entry, so another object means another revision.
+    if previous.key in table.under_way or table.get(previous.key) is not previous:
+        raise WriteConflict(previous.key)
 
 
 async def _ended(waiting: list[asyncio.Future[None]]) -> None:

@@ -58,16 +58,16 @@ class _Awaited(msgspec.Struct, frozen=True, gc=False):
 class _OwnWrite:
     """A write of this server that is under way."""
 
-    __slots__ = ("done", "entry", "key", "object", "table", "unlocks", "value")
+    __slots__ = ("done", "entry", "key", "locks", "object", "table", "value")
 
     def __init__(
-        self, table: Table, key: str, obj: Any, value: bytes | None, done: asyncio.Future[StoredObject], unlocks: bool
+        self, table: Table, key: str, obj: Any, value: bytes | None, done: asyncio.Future[StoredObject], locks: bool
     ) -> None:
         self.table, self.key, self.object, self.value = table, key, obj, value
         self.done = done
         """The future of its caller."""
-        self.unlocks = unlocks
-        """True if its key is unlocked when it ends."""
+        self.locks = locks
+        """True if its key is locked until it ends."""
         self.entry: StoredObject | None = None
         """The state that it has come back as on the watch."""
 
@@ -303,14 +303,16 @@ class SharedCommitLog:
         value: bytes | None,
         writing: asyncio.Future[int],
         *,
-        unlocks: bool = True,
+        locks: bool = True,
     ) -> asyncio.Future[StoredObject]:
-        """Follow a write that was sent in this turn of the loop, and unlock its key at the end (``unlocks``). It is
+        """Follow a write that was sent in this turn of the loop, and lock its key until the end (``locks``). It is
         completed even if the future that is returned is cancelled: the store may have it already."""
         # With callbacks, for a task costs a tenth of a write on the first server's store.
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
         # Noted in the turn in which the write is sent: it may come back on the watch before its answer.
-        self._own[table.stored_under + key] = own = _OwnWrite(table, key, obj, value, done, unlocks)
+        self._own[table.stored_under + key] = own = _OwnWrite(table, key, obj, value, done, locks)
+        if locks:
+            table.under_way[key] = []
         # The loop keeps weak references to tasks only. Without this set a write whose client has left could be
         # collected midway.
         self._tasks.add(writing)
@@ -343,7 +345,7 @@ class SharedCommitLog:
         table, key, done = own.table, own.key, own.done
         # Before the caller continues. A later write of another server with an equal value must be decoded as its own.
         del self._own[table.stored_under + key]
-        if own.unlocks:
+        if own.locks:
             table.end(key)
         if done.done():
             return  # the caller was cancelled meanwhile
@@ -368,9 +370,9 @@ class SharedCommitLog:
         # The key stays locked between the two writes. Another write in between would let the removal fail with a
         # conflict after the last state was shown.
         key = previous.key
-        shown = await self._write(table, key, last, value, self._sent(table, key, previous, value), unlocks=False)
+        shown = await self._write(table, key, last, value, self._sent(table, key, previous, value), locks=False)
         removing = self._sent(table, key, shown, None)
-        return await self._write(table, key, shown.object, None, removing, unlocks=False)
+        return await self._write(table, key, shown.object, None, removing, locks=False)
 
     async def _ask(self) -> None:
         """Read the store's revision until no caller waits for a further answer."""
@@ -521,6 +523,7 @@ class SharedCommitLog:
             table.forget(min(self._compacted, self._settled))
 
     def _shielded(self, work: Any, table: Table, key: str) -> asyncio.Future[Any]:
+        table.under_way[key] = []
         task = self._spawn(work)
         task.add_done_callback(lambda _: table.end(key))
         return asyncio.shield(task)
