@@ -313,8 +313,7 @@ class Table:
         watcher = Watcher(selection, after)
         # History first, then registration, in one turn of the loop: no change can fall between the two.
         for change in self._since(selection, after, start):
-            if _in_namespace(change.entry.key, selection.namespace):
-                watcher.offer(change)
+            watcher.offer(change)
         self._bucket(selection).add(watcher)
         return watcher
 
@@ -584,10 +583,6 @@ def wake(waiting: Iterable[asyncio.Future[None]]) -> None:
 
 def _matches(selection: Selection, entry: StoredObject) -> bool:
     return selection.matches is None or selection.matches(entry.object)
-
-
-def _in_namespace(key: str, namespace: str) -> bool:
-    return not namespace or key.startswith(f"{namespace}/")
 
 
 def _revision(change: StoredChange) -> int:

@@ -42,7 +42,7 @@ class StoredChange(msgspec.Struct, eq=False, gc=False):
 
     def broadcast(self, watchers: Watchers) -> None:
         """Offer the change to watchers. Those with the same selection share one event, so its line is encoded once."""
-        entry, namespace = self.entry, None
+        entry = self.entry
         kind = _DELETED if self.deleted else _ADDED if self.previous is None else _MODIFIED
         # Once for each distinct selection. With one test per watcher, a thousand kubelets would make each write of a
         # pod a thousand evaluations.
@@ -51,22 +51,15 @@ class StoredChange(msgspec.Struct, eq=False, gc=False):
             seen: Seen | None
             if alike.sees_all:
                 seen = Seen(kind, entry)
-            else:
-                selection = alike.selection
-                if selection.namespace:
-                    if namespace is None:
-                        namespace, _ = split_key(entry.key)
-                    if selection.namespace != namespace:
-                        continue
-                seen = Seen(kind, entry) if selection.matches is None else self.seen_by(selection)
-                if seen is None:
-                    continue
+            elif (seen := self.seen_by(alike.selection)) is None:
+                continue
             fresh = alike.fresh
             fresh.append(seen)
             alike.size += seen.entry.size
-            if len(fresh) == 1:
+            number = len(fresh)
+            if number == 1:
                 alike.wake()
-            elif len(fresh) >= FRESH_LIMIT or alike.size > QUEUE_BYTES:
+            elif number >= FRESH_LIMIT or alike.size > QUEUE_BYTES:
                 alike.give_out()
 
     @property
@@ -80,7 +73,9 @@ class StoredChange(msgspec.Struct, eq=False, gc=False):
 
     def seen_by(self, selection: Selection) -> Seen | None:
         """Return the event for a watcher with that selection; None if it sees nothing of the change."""
-        matches = selection.matches
+        matches, namespace = selection.matches, selection.namespace
+        if namespace and split_key(self.entry.key)[0] != namespace:
+            return None
         before = self.previous is not None and (matches is None or matches(self.previous.object))
         after = not self.deleted and (matches is None or matches(self.entry.object))
         if after:
@@ -201,15 +196,14 @@ class Watcher:
 
     async def take(self) -> list[Seen]:
         """Wait for events and return all that are queued; an empty list when the stream has ended."""
-        while not (taken := self.taken()) and not self.closed:
-            # The queue was found empty in the same turn of the loop, so no event can arrive between the test and this
-            # future.
+        while not self.queue and not self.closed and (self.alike is None or not self.alike.fresh):
+            # No event was there in the same turn of the loop, so none can arrive between the test and this future.
             self._waiter = asyncio.Future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
-        return taken
+        return self.taken()
 
     def taken(self, most: int = QUEUE_BYTES) -> list[Seen]:
         """Return the queued events, possibly none, until their objects have ``most`` bytes."""
