@@ -16,9 +16,6 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core.authentication_v1 import TokenRequest
-from cathedra.api.core.core_v1 import Binding
-from cathedra.api.core.meta_v1 import Status
-from cathedra.api.core.policy_v1 import Eviction
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import failure
 from cathedra.api.struct import KubeStruct
@@ -51,18 +48,9 @@ async def connect_create(server: ServerContext, call: Call, obj: Any) -> CallAns
         obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None), called)
     if called.validating:
         await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None), called)
-    return CallAnswer(call, 201, value=await handler(server, call, obj))
-
-
-# No coroutines of their own, as far as possible: each binding of a pod would pay for them.
-
-
-def _bind(server: ServerContext, call: Call, obj: Binding) -> Awaitable[Status]:
-    return bind(_trusted(server), call, obj)
-
-
-def _evict(server: ServerContext, call: Call, obj: Eviction) -> Awaitable[Status]:
-    return evict(_trusted(server), call, obj)
+    # The posted object was admitted; the update of the pod that it causes must not be refused by the same plugins.
+    inner = msgspec.structs.replace(server, admission=_EMPTY_CHAIN)
+    return CallAnswer(call, 201, value=await handler(inner, call, obj))
 
 
 async def _issue_token(server: ServerContext, call: Call, obj: TokenRequest) -> TokenRequest:
@@ -70,15 +58,10 @@ async def _issue_token(server: ServerContext, call: Call, obj: TokenRequest) -> 
 
 
 _HANDLERS: Final[Mapping[tuple[GroupResource, str], Callable[[ServerContext, Call, Any], Awaitable[KubeStruct]]]] = {
-    (PODS, "binding"): _bind,
-    (PODS, "eviction"): _evict,
+    (PODS, "binding"): bind,
+    (PODS, "eviction"): evict,
     (_SERVICE_ACCOUNTS, "token"): _issue_token,
 }
-
-
-def _trusted(server: ServerContext) -> ServerContext:
-    # The posted object was admitted; the update of the pod that it causes must not be refused by the same plugins.
-    return msgspec.structs.replace(server, admission=_EMPTY_CHAIN)
 
 
 _EMPTY_CHAIN: Final = AdmissionChain(())
