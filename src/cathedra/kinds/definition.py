@@ -292,15 +292,18 @@ class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True, 
     """The definitions of single versions, where objects are converted outside: the hub of each is its own version."""
     group_resource: GroupResource = GroupResource("", "")
     """Group and plural, built once: each request needs them a dozen times."""
+    table: GroupResource = GroupResource("", "")
+    """The resource under which the objects are kept: this one, or ``stored_as``."""
 
     @property
     def kept_group(self) -> str:
         """The group of the stored objects, which errors of validation name."""
-        return self.group if self.stored_as is None else self.stored_as.group
+        return self.table.group
 
     def __post_init__(self) -> None:
         # The struct is frozen, and a property would build the pair anew for each of those uses.
         force_setattr(self, "group_resource", GroupResource(self.group, self.plural))
+        force_setattr(self, "table", self.stored_as or self.group_resource)
         group = f"{self.group}/" if self.group else ""
         named = [replace(version, api_version=group + version.name) for version in self.versions]
         force_setattr(self, "versions", tuple(named))

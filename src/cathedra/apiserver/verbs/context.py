@@ -58,8 +58,8 @@ class ServerContext(msgspec.Struct, frozen=True):
 
     def place(self, call: Call) -> tuple[Table, str]:
         """Return the table of the resource of a call, and the key of its object there."""
-        table = self.registry.by_resource[call.definition.stored_as or call.definition.group_resource]
-        return table, f"{call.namespace}/{call.name}" if call.namespace else call.name
+        namespace, name = call.namespace, call.name
+        return self.registry.by_resource[call.definition.table], f"{namespace}/{name}" if namespace else name
 
     def find(self, call: Call) -> StoredObject | None:
         """Return the stored state of the object of a call."""
@@ -96,15 +96,17 @@ class ServerContext(msgspec.Struct, frozen=True):
 
     def strategy_context(self, call: Call) -> RequestContext:
         """Return the context of a call for the strategy of its kind."""
+        # None means that every field is permitted: the rules need not call the authorizer.
+        access = None if call.trusted else CallAccess(self.authorizer, call)
+        # By position: each write makes a context.
         return RequestContext(
-            gates=self.gates,
-            now=self.clock.now(),
-            api_version=call.version.api_version,
-            namespace_labels=self.namespace_labels,
-            user=call.user,
-            expressions=self.expressions,
-            # None means that every field is permitted: the rules need not call the authorizer.
-            access=None if call.trusted else CallAccess(self.authorizer, call),
+            self.gates,
+            self.clock.now(),
+            call.version.api_version,
+            self.namespace_labels,
+            call.user,
+            self.expressions,
+            access,
         )
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:

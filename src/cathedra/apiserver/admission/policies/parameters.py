@@ -60,7 +60,7 @@ class Parameters:
             namespace = request.namespace
         if not definition.namespaced and namespace:
             raise Misconfigured("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
-        table = self._registry.table(definition.stored_as or definition.group_resource)
+        table = self._registry.table(definition.table)
         if ref.name:
             entry = table.get(f"{namespace}/{ref.name}" if namespace else ref.name)
             found = [entry] if entry is not None else []
