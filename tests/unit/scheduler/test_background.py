@@ -95,11 +95,13 @@ def test_so_many_may_write_at_the_same_time() -> None:
 
         async def work(background: Background) -> None:
             nonlocal writing, most
-            with await background.writing.place():
-                writing += 1
-                most = max(most, writing)
-                await asyncio.sleep(1)
-                writing -= 1
+            if not background.writing.enter():
+                await background.writing.wait()
+            writing += 1
+            most = max(most, writing)
+            await asyncio.sleep(1)
+            writing -= 1
+            background.writing.leave()
 
         async with Background(3) as background:
             for _ in range(10):
@@ -138,16 +140,19 @@ def test_a_place_that_comes_free_for_one_who_is_cancelled_goes_to_the_next() -> 
     entered: list[str] = []
 
     async def enter(places: TaskLimit, name: str) -> None:
-        with await places.place():
-            entered.append(name)
-            await asyncio.sleep(1)
+        if not places.enter():
+            await places.wait()
+        entered.append(name)
+        await asyncio.sleep(1)
+        places.leave()
 
     async def main() -> None:
         places = TaskLimit(1)
-        with await places.place():
-            tasks = [asyncio.create_task(enter(places, name)) for name in ("gone", "leaving", "last")]
-            await asyncio.sleep(1)
-            tasks[0].cancel()
+        assert places.enter()
+        tasks = [asyncio.create_task(enter(places, name)) for name in ("gone", "leaving", "last")]
+        await asyncio.sleep(1)
+        tasks[0].cancel()
+        places.leave()
         # Its turn has come, but it has not run since.
         tasks[1].cancel()
         await asyncio.wait(tasks)

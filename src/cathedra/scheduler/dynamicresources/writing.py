@@ -49,7 +49,7 @@ class ClaimWriter:
             WriteFailed: the claim was deleted, allocated or deallocated meanwhile, or the server refused.
         """
         claims = self._of(claim)
-        pauses = iter(PAUSES_SECONDS)
+        attempt = 0
         while True:
             _check(claim, allocation)
             what = "add finalizer to"
@@ -65,10 +65,10 @@ class ClaimWriter:
                 return claim
             except StatusError as error:
                 # A conflict is usual, because the claim's controller writes to the same object.
-                pause = next(pauses, None) if error.is_conflict else None
-                if pause is None:
+                if not error.is_conflict or attempt == len(PAUSES_SECONDS):
                     raise WriteFailed(f"{what} claim {key_of(claim)}: {error}") from error
-            await self.clock.sleep(pause)
+            await self.clock.sleep(PAUSES_SECONDS[attempt])
+            attempt += 1
             claim = await _refreshed(claims, claim)
 
     async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
