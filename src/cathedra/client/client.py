@@ -178,10 +178,10 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
         """
         ref = self.ref
         # The server requires the name in an applied body, and it must be that of the URL.
-        metadata = dict(fields.get("metadata", ()), name=name)
+        metadata = {**fields.get("metadata", {}), "name": name}
         if self.namespace:
             metadata["namespace"] = self.namespace
-        body = dict(fields, apiVersion=ref.api_version, kind=ref.kind, metadata=metadata)
+        body = {**fields, "apiVersion": ref.api_version, "kind": ref.kind, "metadata": metadata}
         return self.transport.call(
             APICall("patch", ref, self.namespace, name, subresource, body, PatchType.APPLY, self.applying)
         )

@@ -167,8 +167,9 @@ class EventRecorder:
         component = component or self._component
         note = RecordedEvent(regarding, type_, reason, shortened(message), action, now, component)
         if len(self._notes) < QUEUED:
+            if not self._notes:  # otherwise the writer does not wait
+                self._recorded.set()
             self._notes.append(note)
-            self._recorded.set()
             return
         # Dropped and counted: waiting would let a slow API server stop the scheduler.
         self.dropped += 1

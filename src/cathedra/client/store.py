@@ -71,8 +71,10 @@ class _Index(Generic[T]):
             # One odd object must not end the informer of all others: it is not found under this index.
             _LOG.exception("%s/%s cannot be filed in an index", *key)
             values = ()
-        kept = values[0] if len(values) == 1 else values or None
         before = self.values.get(key)
+        if before is None and not values:
+            return
+        kept = values[0] if len(values) == 1 else values or None
         # Most events change nothing that an index reads, so the buckets are left alone.
         if before == kept:
             return

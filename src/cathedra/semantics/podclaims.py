@@ -260,11 +260,11 @@ def is_reserved_for(claim: ResourceClaim, pod: Pod, group: PodGroup | None) -> b
 
 def is_reserved_for_group_named(claim: ResourceClaim, pod: Pod, group: str) -> bool:
     """Return True if the pod, or the PodGroup named ``group``, is among the claim's consumers (controllers, node)."""
-    uid, wanted = pod.metadata.uid, (SCHEDULING_GROUP, "podgroups", group)
+    uid = pod.metadata.uid
     for consumer in claim.status.reserved_for:
         if consumer.uid == uid:
             return True
-        if group and (consumer.api_group, consumer.resource, consumer.name) == wanted:
+        if group and (consumer.api_group, consumer.resource, consumer.name) == (SCHEDULING_GROUP, "podgroups", group):
             return True
     return False
 

@@ -225,7 +225,7 @@ class ResourceClaimController:
             return found.generated and self._sharing_group(pod, entry) is None and not known
         if not pod.spec.node_name or claim.status.allocation is None:
             return False
-        group = self._group_name(pod)
+        group = "" if pod.spec.scheduling_group is None else self._group_name(pod)
         if podclaims.is_reserved_for_group_named(claim, pod, group):
             return False
         return not found.generated or podclaims.is_made_for(claim, pod, group)
@@ -259,8 +259,8 @@ class ResourceClaimController:
     async def _sync_pod(self, pod: Pod) -> None:
         if pod.metadata.deletion_timestamp is not None or podclaims.is_done_with_claims(pod):
             return
-        recorded = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
-        names = dict(recorded)
+        names = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+        has_new = False
         failures: list[Exception] = []
         for entry in pod.spec.resource_claims:
             template = entry.resource_claim_template_name
@@ -275,8 +275,9 @@ class ResourceClaimController:
                 self._record_failure(pod, "PodResourceClaim", entry.name, error)
                 failures.append(error)
                 continue
-            if name:
+            if name and names.get(entry.name) != name:
                 names[entry.name] = name
+                has_new = True
         if failures:
             # Only an administrator can change that; retries would write the same event for ever.
             if all(isinstance(failure, GroupFeatureDisabled) for failure in failures):
@@ -284,7 +285,7 @@ class ResourceClaimController:
             # The names are recorded when there is one for every entry.
             raise RetryLater(f"pod {pod.metadata.namespace}/{pod.metadata.name}") from failures[0]
         # An unchanged list is not written: the write would be an event, and the event another reconciliation.
-        if names != recorded:
+        if has_new:
             await self._record_names(pod, names)
         if pod.spec.node_name:
             statuses = tuple(PodResourceClaimStatus(name=e, resource_claim_name=n) for e, n in sorted(names.items()))

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
@@ -89,7 +91,8 @@ class ClaimMaker:
         key = self._fresh_by_owner.get(made_for)
         if key is not None and (recent := self._recent(key)) is not None:
             return recent
-        _refuse_beside(owner, self._claims.store.undecodable.values())
+        if self._claims.store.undecodable:
+            _refuse_beside(owner, self._claims.store.undecodable.values())
         return None
 
     def made_lately(self, namespace: str, name: str) -> bool:
@@ -124,7 +127,8 @@ class ClaimMaker:
             existing = next((c for c in page.items if _owner_and_entry(c) == made_for), None)
             self._uncertain.discard(made_for)
             if existing is not None:
-                self._remember(existing, made_for)
+                key = (namespace, existing.metadata.name)
+                self._remember(key, _Made(self._clock.monotonic(), existing, made_for))
                 return existing
         wanted = claim_from_template(template, owner, entry, self._gates)
         outcome = "failure"
@@ -148,13 +152,12 @@ class ClaimMaker:
             del self._made_at[oldest]
         # The informer may have been faster than the answer; then the memory would never be cleared by its event.
         if key not in self._claims.store.by_key:
-            self._remember(created, made_for)
+            self._remember(key, _Made(now, created, made_for))
         return created
 
-    def _remember(self, claim: ResourceClaim, made_for: tuple[str, str]) -> None:
-        key = (claim.metadata.namespace, claim.metadata.name)
-        self._fresh[key] = _Made(self._clock.monotonic(), claim, made_for)
-        self._fresh_by_owner[made_for] = key
+    def _remember(self, key: _Key, made: _Made) -> None:
+        self._fresh[key] = made
+        self._fresh_by_owner[made.made_for] = key
 
     def _forget(self, claim: ResourceClaim) -> None:
         made = self._fresh.pop((claim.metadata.namespace, claim.metadata.name), None)
@@ -171,7 +174,7 @@ class ClaimMaker:
         return made.claim
 
 
-class _Made(NamedTuple):
+class _Made(msgspec.Struct, frozen=True):
     """A claim that was created here, when (monotonic seconds), and for which owner's UID and entry."""
 
     at: float
@@ -263,8 +266,10 @@ def claim_from_template(
     """
     admin = choice = False
     for request in template.spec.spec.devices.requests or ():
-        admin = admin or bool(request.exactly and request.exactly.admin_access)
-        choice = choice or bool(request.first_available)
+        if request.exactly is not None and request.exactly.admin_access:
+            admin = True
+        if request.first_available:
+            choice = True
     if admin and not gates.admin_access:
         raise FeatureDisabled("admin access is requested, but the feature is disabled")
     if choice and not gates["DRAPrioritizedList"]:

@@ -84,7 +84,7 @@ class ClaimRelease:
         if leaving and claim.status.allocation is None:
             # Only after the deallocation was written. The other order would let a deleted claim disappear while its
             # devices count as allocated.
-            finalizers = tuple(name for name in claim.metadata.finalizers if name != FINALIZER)
+            finalizers = tuple([name for name in claim.metadata.finalizers if name != FINALIZER])
             claim = await claims.update(replace(claim, metadata=replace(claim.metadata, finalizers=finalizers)))
         if not valid and self._owner_is_done(claim):
             try:
