@@ -23,7 +23,7 @@ from cathedra.allocation.claims.problem import (
     expand,
 )
 from cathedra.allocation.claims.requests import ClaimPlan, ClassLookup, plan_claims
-from cathedra.allocation.claims.result import FoundDevices, write_results
+from cathedra.allocation.claims.result import write_results
 from cathedra.allocation.claims.tables import SPEC_CACHE, PreparedSpecs, bases
 from cathedra.allocation.equivalence import NodeEquivalence, search_key
 from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError
@@ -310,9 +310,9 @@ class PreparedRequests:
 
     def _results(self, answer: SharedAnswer, supply: NodeSupply, name: str) -> tuple[AllocationResult, ...]:
         assert answer.solution is not None
-        allocator = self.allocator
-        found = FoundDevices(answer.solution, self._tables.options, supply.devices, name)
-        return write_results(self._claims, self._specs.plans, found, allocator.features, allocator.new_share_id)
+        return write_results(
+            self._claims, self._specs, answer.solution, supply.devices, name, self.allocator.new_share_id
+        )
 
     def _solve(self, node: core_v1.Node, supply: NodeSupply, node_class: NodeClass) -> SharedAnswer:
         """Search for nodes of that class.
@@ -434,34 +434,32 @@ class PreparedRequests:
 class _PreparedAnswers(Answers):
     """Results of many nodes at the moment of the requests' allocator."""
 
-    __slots__ = ("_equivalence", "_inventory", "_ledger", "_prepared")
+    __slots__ = ("_equivalence", "_moment", "_prepared")
 
     def __init__(self, prepared: PreparedRequests, nodes: tuple[core_v1.Node, ...]) -> None:
         super().__init__(nodes)
-        self._prepared, self._equivalence = prepared, prepared._equivalence
-        self._inventory, self._ledger = prepared.allocator.inventory, prepared.allocator.ledger
-        self._equivalence.follow(nodes, self._inventory, self._ledger)
-
-    def _is_current(self) -> bool:
-        return self._equivalence.is_at(self._nodes, self._inventory, self._ledger)
+        self._prepared, equivalence = prepared, prepared._equivalence
+        self._equivalence = equivalence
+        self._moment = equivalence.follow(nodes, prepared.allocator.inventory, prepared.allocator.ledger)
 
     def _classes_of(self, places: Sequence[int]) -> Sequence[NodeClass]:
         equivalence = self._equivalence
-        if self._is_current():
+        if equivalence.moment == self._moment:
             return (equivalence.class_at(places[0]),) if len(places) == 1 else equivalence.classes(places)
-        supplies = self._prepared._supplies
+        supplies, ledger = self._prepared._supplies, self._prepared.allocator.ledger
         nodes = [self._nodes[place] for place in places]
-        return [equivalence.class_of(node, supplies.of(node), self._ledger) for node in nodes]
+        return [equivalence.class_of(node, supplies.of(node), ledger) for node in nodes]
 
     def _fitting_now(self) -> FittingNodes | None:
-        return self._equivalence.fitting(self._prepared._known) if self._is_current() else None
+        equivalence = self._equivalence
+        return equivalence.fitting(self._prepared._known) if equivalence.moment == self._moment else None
 
     def _solve(self, node_class: NodeClass) -> SharedAnswer:
         return self._prepared._answer(node_class, self._nodes)
 
     def _write(self, place: int) -> Allocation | Refusal:
         node, equivalence = self._nodes[place], self._equivalence
-        if not self._is_current():
+        if equivalence.moment != self._moment:
             return self._prepared.on(node)
         node_class = equivalence.class_at(place)
         return self._prepared._on(node, equivalence.supply_at(place), node_class)

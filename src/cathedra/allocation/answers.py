@@ -154,17 +154,15 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
         """Return the result for the node at one place, in its devices."""
 
     @property
-    def all_fit(self) -> bool:
-        """Return True if the claims are known to fit on all nodes. Nothing is computed."""
+    def everywhere(self) -> bool | None:
+        """True if the claims are known to fit on all nodes, False if on none and no node has an error, else None.
+        Nothing is computed."""
         fitting_now = self._fitting_now()
-        return fitting_now is not None and len(fitting_now.fitting) == len(self._nodes)
-
-    @property
-    def none_fit(self) -> bool:
-        """Return True if the claims are known not to fit on any node, without an error of a node. Nothing is
-        computed."""
-        fitting_now = self._fitting_now()
-        return fitting_now is not None and len(fitting_now.refusing) == len(self._nodes)
+        if fitting_now is None:
+            return None
+        if len(fitting_now.fitting) == len(self._nodes):
+            return True
+        return False if len(fitting_now.refusing) == len(self._nodes) else None
 
     def fitting(self, places: Sequence[int] | None = None) -> list[int]:
         """Return those of ``places`` on which the claims fit. ``places`` are distinct positions without an error."""

@@ -50,6 +50,7 @@ class NodeEquivalence:
         "_supplies",
         "_supplies_of_extent",
         "_supplies_of_pool",
+        "moment",
     )
 
     def __init__(self, features: Features, projection: Projection | None) -> None:
@@ -73,6 +74,8 @@ class NodeEquivalence:
         self._extents: dict[PoolID, object] = {}
         self._finders: dict[PoolID, dict[str, set[NodeSupply]]] = {}
         """For pools that are seen in many ways: device name → supplies."""
+        self.moment = 0
+        """Number of the last `follow` that had something to follow."""
 
     @staticmethod
     def of(inventory: InventorySnapshot, features: Features, projection: Projection | None) -> NodeEquivalence:
@@ -87,10 +90,13 @@ class NodeEquivalence:
         kept[features, projection] = found
         return found
 
-    def follow(self, nodes: tuple[core_v1.Node, ...], inventory: InventorySnapshot, ledger: LedgerSnapshot) -> None:
-        """Advance to these nodes at this moment. The cost is proportional to the changes since the last call."""
+    def follow(self, nodes: tuple[core_v1.Node, ...], inventory: InventorySnapshot, ledger: LedgerSnapshot) -> int:
+        """Advance to these nodes at this moment, and return its number. The cost is proportional to the changes since
+        the last call."""
         # Fast path: between two pods mostly nothing but holdings has changed.
         unchanged = nodes is self._nodes and inventory is self._inventory
+        if unchanged and ledger is self._ledger:
+            return self.moment
         concerned = () if unchanged else self._concerned(nodes, inventory)
         # Too much has changed, or it is not known what: all rows begin anew, and are computed when they are read.
         if concerned is None:
@@ -100,10 +106,8 @@ class NodeEquivalence:
                 self._forget(row)
             self._catch_up(ledger)
         self._nodes, self._inventory, self._ledger = nodes, inventory, ledger
-
-    def is_at(self, nodes: tuple[core_v1.Node, ...], inventory: InventorySnapshot, ledger: LedgerSnapshot) -> bool:
-        """Return True if `follow` was last called with these arguments."""
-        return self._inventory is inventory and self._ledger is ledger and self._nodes is nodes
+        self.moment += 1
+        return self.moment
 
     def classes(self, rows: Sequence[int]) -> list[NodeClass]:
         """Return the classes of the nodes at these places in the list, at the moment of the last `follow`.

@@ -107,7 +107,7 @@ class NodeSearch:
             nodes = list(map(nodes.__getitem__, places))
             names = f"[{' '.join(sorted(scope.narrowed_by))}]"
             diagnosis.absent = unresolvable(f"node(s) didn't satisfy plugin(s) {names}")
-            diagnosis.unschedulable_plugins.update(scope.narrowed_by)
+            diagnosis.unschedulable_plugins = diagnosis.unschedulable_plugins.union(scope.narrowed_by)
         if excluded:
             nodes = [node for node in nodes if node.name not in excluded]
         if nominated := self._nominations.of(pod):

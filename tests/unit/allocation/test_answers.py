@@ -168,7 +168,7 @@ def test_nodes_that_are_asked_now_and_then_give_what_a_rebuild_gives(
         for asked in ASKED:
             expected = alone(world.fresh(), asked)
             answers = world.fitting_now().prepare(asked).among(nodes)
-            assert not answers.all_fit or None not in expected
+            assert not answers.everywhere or None not in expected
             assert answers.fitting(places) == [at for at in places if isinstance(expected[at], bytes)]
             assert [answers.all_refuse([at]) for at in places] == [expected[at] is None for at in places]
             moments.append((answers, expected))
@@ -245,15 +245,15 @@ def test_that_claims_fit_everywhere_is_known_once_all_nodes_were_asked_until_one
     world = World([local(number, 1, unique=False) for number in range(4)])
     asked = [claim(exactly())]
     nodes = tuple(NODES)
-    assert not world.allocator().prepare(asked).among(nodes).all_fit
+    assert not world.allocator().prepare(asked).among(nodes).everywhere
     answers = world.allocator().prepare(asked).among(nodes)
     assert answers.fitting() == [0, 1, 2, 3]
-    assert answers.all_fit
+    assert answers.everywhere
     world.ledger.add(held("d0", "d1", "d2", pool="n2"))
     later = world.allocator().prepare(asked).among(nodes)
     assert later.fitting() == [0, 1, 3]
-    assert not later.all_fit
-    assert not answers.all_fit, "others are fitting_now now"
+    assert not later.everywhere
+    assert not answers.everywhere, "others are fitting_now now"
     assert answers.fitting() == [0, 1, 2, 3]
 
 

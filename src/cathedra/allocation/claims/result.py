@@ -8,6 +8,7 @@ import msgspec
 
 from cathedra.allocation.claims.problem import DevicePlacement, Solution
 from cathedra.allocation.claims.requests import ClaimPlan, RequestOption
+from cathedra.allocation.claims.tables import PreparedSpecs
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.devices import DeviceRecord
@@ -22,30 +23,22 @@ from cathedra.api.resource import (
 )
 
 
-class FoundDevices(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A solution with the devices and options that its numbers stand for, on one node."""
-
-    solution: Solution
-    options: Sequence[RequestOption]
-    devices: Sequence[DeviceRecord]
-    node_name: str
-
-
 def write_results(
     claims: Sequence[ResourceClaim],
-    plans: tuple[ClaimPlan, ...],
-    found: FoundDevices,
-    features: Features,
+    specs: PreparedSpecs,
+    solution: Solution,
+    devices: Sequence[DeviceRecord],
+    node_name: str,
     new_share_id: Callable[[], str],
 ) -> tuple[AllocationResult, ...]:
-    """Return one AllocationResult per claim. Plans and solution may come from other claims with equal requests.
+    """Return one AllocationResult per claim. ``specs`` and ``solution`` may come from other claims with equal requests.
 
     Raises:
         FatalError: a slice's node selector has several terms.
     """
-    solution, options, devices = found.solution, found.options, found.devices
+    options, features = specs.tables.options, specs.tables.features
     results = []
-    for claim, plan, placements, chosen in zip(claims, plans, solution.placements, solution.chosen, strict=True):
+    for claim, plan, placements, chosen in zip(claims, specs.plans, solution.placements, solution.chosen, strict=True):
         allocated = []
         for one in placements:
             allocated.append(_device(options[one.choice.option.number], one, devices, features, new_share_id))
@@ -55,7 +48,7 @@ def write_results(
                     results=tuple(allocated),
                     config=tuple(_config(plan, chosen, features)) if plan.is_configured else (),
                 ),
-                node_selector=_node_selector(claim, placements, devices, found.node_name),
+                node_selector=_node_selector(claim, placements, devices, node_name),
             )
         )
     return tuple(results)

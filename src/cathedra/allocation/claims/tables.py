@@ -87,8 +87,9 @@ class OptionTables:
             for option in request.options
             if not isinstance(option, Obstacle)
         ]
-        self._attributes = self._looked_at()
-        self.projection = None if self._attributes is None else interner.widened(self._attributes)
+        self.attributes = self._looked_at()
+        """The attributes by which devices are distinguished; None if the texts do not determine them."""
+        self.projection = None if self.attributes is None else interner.widened(self.attributes)
         self._fixed = [_fixed_tests_of(option, features) for option in self.options]
         self.mask_key = tuple(
             [
@@ -98,10 +99,6 @@ class OptionTables:
         )
         """Key that is equal for pods whose options have the same masks, as long as the same devices are held."""
         self._pools: dict[tuple[int, bool], PoolMasks] = {}
-
-    def is_current(self, interner: Interner) -> bool:
-        """Return True if the attributes by which devices are distinguished are unchanged."""
-        return self._attributes is None or interner.widened(self._attributes) == self.projection
 
     def _looked_at(self) -> Projection | None:
         """Return the attributes that selectors and constraints read; None if the texts do not determine them."""
@@ -330,7 +327,8 @@ class PreparedSpecs(msgspec.Struct, frozen=True, eq=False):
         for known in self.classes:
             if classes(known.metadata.name) is not known:
                 return False
-        return self.tables.is_current(interner)
+        tables = self.tables
+        return tables.attributes is None or interner.widened(tables.attributes) == tables.projection
 
 
 class SpecCache:

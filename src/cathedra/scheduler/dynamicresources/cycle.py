@@ -88,7 +88,7 @@ class Batch:
     def fitting(self, nodes: Sequence[NodeInfo]) -> Set[NodeInfo]:
         """Return those of ``nodes`` on which the claims fit, and possibly others."""
         # Fast path: for an empty cluster no set is built per pod.
-        if self._answers.all_fit:
+        if self._answers.everywhere:
             return self._snapshot.all_nodes
         fitting = self._answers.fitting(self._places(nodes))
         if len(fitting) == len(nodes):
@@ -99,9 +99,7 @@ class Batch:
     @property
     def everywhere(self) -> bool | None:
         """True if the claims are known to fit on all nodes, False if on none, else None. Nothing is computed."""
-        if self._answers.all_fit:
-            return True
-        return False if self._answers.none_fit else None
+        return self._answers.everywhere
 
     def kinds(self, nodes: Collection[NodeInfo]) -> list[int]:
         """Return a number for each node; nodes with the same result have the same number."""
@@ -213,7 +211,7 @@ class ClaimCycle(msgspec.Struct):
     """The attempt that the cycle is a turn of."""
     placements: dict[int, Placement] = msgspec.field(default_factory=dict)
     """Index → where that claim can be used; the others have no allocation yet."""
-    unavailable: set[int] = msgspec.field(default_factory=set)
+    unavailable: frozenset[int] = frozenset()
     """Claims that were unusable on some node."""
     prepared: dict[frozenset[str], PreparedRequests] = msgspec.field(default_factory=dict)
     """Extended resources to be had from devices → the allocator's work for them and the unallocated claims."""
@@ -231,8 +229,6 @@ class ClaimCycle(msgspec.Struct):
     """Devices of a trial of preemption; None: those of the cluster."""
     results: dict[str, FoundAllocations] = msgspec.field(default_factory=dict)
     """Node → what was found there."""
-    decided: set[str] = msgspec.field(default_factory=set)
-    """Nodes whose result was found beside nominated pods; it is not searched again."""
     group: GroupClaims | None = None
     """Set while the pod is tried together with others of its PodGroup."""
     together: bool = False
@@ -279,8 +275,10 @@ class ClaimCycle(msgspec.Struct):
 
     def to_allocate(self, resources: frozenset[str]) -> Sequence[ResourceClaim]:
         """Return the unallocated claims, with one for extended resources that devices must provide."""
-        special = [self.demand.claim(resources)] if self.demand is not None and resources else []
-        return self.narrowed([*self.unallocated, *special] if special else self.unallocated)
+        claims = self.unallocated
+        if resources and self.demand is not None:
+            claims = [*claims, self.demand.claim(resources)]
+        return claims if self.narrowing is None else self.narrowed(claims)
 
     def batch(self, resources: frozenset[str], prepared: PreparedRequests) -> Batch | None:
         """Return the results of all nodes; None if nodes are searched one by one."""

@@ -242,7 +242,7 @@ class DynamicResources(
             if refusal is not None:
                 return refusal
         try:
-            if cycle.unallocated:
+            if len(cycle.placements) < len(claims):
                 cycle.prepared[NO_RESOURCES] = self._prepare(cycle, NO_RESOURCES)
         except AllocationError as broken:
             return self._no_fit if cycle.is_optional else error(str(broken))
@@ -356,7 +356,7 @@ class DynamicResources(
         if refusal is not None:
             return refusal
         if unavailable:
-            cycle.unavailable.update(unavailable)
+            cycle.unavailable |= set(unavailable)
             return _NOT_HERE
         return None
 
@@ -369,11 +369,11 @@ class DynamicResources(
         found = tried.results.get(node)
         if found is not None:
             cycle.results[node] = found
-            cycle.decided.add(node)
 
     def _allocate(self, cycle: ClaimCycle, resources: frozenset[str], node: NodeInfo) -> Status | None:
         name = node.name
-        if name in cycle.decided:
+        # What was found beside nominated pods is not searched again without them.
+        if name in cycle.results:
             return None
         try:
             prepared = self._prepared(cycle, resources)

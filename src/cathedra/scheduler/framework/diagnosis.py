@@ -25,8 +25,8 @@ class Diagnosis(msgspec.Struct):
     """The refusal of nodes without an entry in ``refusals``, which were excluded before the filters ran."""
     prefilter_message: str = ""
     postfilter_message: str = ""
-    unschedulable_plugins: set[str] = msgspec.field(default_factory=set)
-    pending_plugins: set[str] = msgspec.field(default_factory=set)
+    unschedulable_plugins: frozenset[str] = frozenset()
+    pending_plugins: frozenset[str] = frozenset()
     _blamed: Status | None = None
     """The last one that was blamed: many nodes in a row give the same refusal."""
     _shared: Status | None = None
@@ -58,9 +58,9 @@ class Diagnosis(msgspec.Struct):
         if not status.plugin:
             return
         if status.code is Code.PENDING:
-            self.pending_plugins.add(status.plugin)
+            self.pending_plugins |= {status.plugin}
             return
-        self.unschedulable_plugins.add(status.plugin)
+        self.unschedulable_plugins |= {status.plugin}
 
     def status_of(self, node: str) -> Status | None:
         """Return the refusal that holds for ``node``, or None."""
