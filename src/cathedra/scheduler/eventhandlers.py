@@ -101,7 +101,8 @@ class EventHandlers:
         if pod.spec.node_name:
             self._occupies(pod, Action.ADD, None)
         elif self._is_ours(pod):
-            self._nominate(pod)
+            if pod.status.nominated_node_name:
+                self._nominations.set(PodInfo(pod), pod.status.nominated_node_name)
             self._queue.add(pod)
             self._queue.move(ClusterEvent(_UNSCHEDULED_POD, _ADD, None, pod))
 
@@ -195,10 +196,6 @@ class EventHandlers:
 
     def _is_ours(self, pod: Pod) -> bool:
         return (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in self._scheduler_names
-
-    def _nominate(self, pod: Pod) -> None:
-        if pod.status.nominated_node_name:
-            self._nominations.set(PodInfo(pod), pod.status.nominated_node_name)
 
 
 def _readable(what: Undecodable) -> Pod | None:

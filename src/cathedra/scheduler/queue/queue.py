@@ -48,7 +48,9 @@ _POPPED_EARLY: Final = "PopFromBackoffQ"
 _WAITED_TOO_LONG: Final = "UnschedulableTimeout"
 
 PreEnqueue = Callable[[PodInfo], Status | None]
-_sleepers: Final[Callable[[tuple[dict[str, QueuedPodInfo], EventRegistration]], object]] = itemgetter(0)
+_Waiting = tuple[dict[str, QueuedPodInfo], int, EventRegistration]
+"""Pods by UID, the actions that they wait for as a number, and the registration for these."""
+_sleepers: Final[Callable[[_Waiting], object]] = itemgetter(0)
 
 
 class SchedulingQueue:
@@ -73,7 +75,7 @@ class SchedulingQueue:
         self._unschedulable: dict[str, QueuedPodInfo] = {}
         self._by_plugin: dict[str, dict[str, QueuedPodInfo]] = {plugin: {} for plugin in registrations}
         """Plugin → the pods that wait for its events; plugins are woken for in the order in which they registered."""
-        self._awaited: dict[EventResource, list[tuple[dict[str, QueuedPodInfo], EventRegistration]]] = {}
+        self._awaited: dict[EventResource, list[_Waiting]] = {}
         """Kind of change → the pods that wait for it, by plugin in the order of the plugins."""
         self._registered: dict[tuple[str, EventResource], list[EventRegistration]] = {}
         """Plugin and kind of change → the registrations for it."""
@@ -81,7 +83,7 @@ class SchedulingQueue:
             for registration in registered:
                 self._registered.setdefault((plugin, registration.resource), []).append(registration)
                 waiting = self._awaited.setdefault(registration.resource, [])
-                waiting.append((self._by_plugin[plugin], registration))
+                waiting.append((self._by_plugin[plugin], registration.actions.value, registration))
         self._in_flight = InFlight()
         self._parked: dict[str, QueuedPodInfo] = {}
         """Pods whose attempt continues later, with their event log position."""
@@ -188,8 +190,8 @@ class SchedulingQueue:
 
         With neither, the attempt had an error, and only time can help. Events since the pod left are judged now.
         """
-        entry.unschedulable_plugins = frozenset(plugins)
-        entry.pending_plugins = frozenset(pending)
+        outside = frozenset(pending)
+        entry.refusing_plugins, entry.is_pending = outside.union(plugins), bool(outside)
         entry.added = self._clock.monotonic()
         # Read before `done`, which drops the events that no other pod in flight needs.
         missed = list(self._in_flight.since(entry.info.uid)) if entry.info.uid in self._in_flight.left_at else []
@@ -219,9 +221,16 @@ class SchedulingQueue:
             self._in_flight.record(change)
         if not self._unschedulable:
             return
-        for sleepers, registration in filter(_sleepers, self._awaited.get(change.resource, ())):
-            if registration.matches(change):
-                self._wake_by(sleepers, registration, change, up_to_priority)
+        actions = change.actions._value_
+        for sleepers, awaited, registration in filter(_sleepers, self._awaited.get(change.resource, ())):
+            # The flags' numbers: combining the flags themselves makes another flag, in seven calls.
+            if not awaited & actions:
+                continue
+            for entry in _concerned(registration, change, sleepers):
+                if up_to_priority is not None and entry.info.priority > up_to_priority:
+                    continue
+                if _hints(registration, entry, change):
+                    self._requeue(entry, change.label)
 
     async def run(self) -> None:
         """End back-offs and over-long waits when their time comes; runs until cancelled."""
@@ -269,7 +278,7 @@ class SchedulingQueue:
     def _leave(self, entry: QueuedPodInfo) -> QueuedPodInfo:
         entry.area_version += 1
         entry.attempts += 1
-        entry.unschedulable_plugins, entry.pending_plugins, entry.gated_by = _NONE, _NONE, ""
+        entry.refusing_plugins, entry.is_pending, entry.gated_by = _NONE, False, ""
         del self._entries[entry.info.uid]
         self._in_flight.start(entry.info.uid)
         return entry
@@ -301,7 +310,7 @@ class SchedulingQueue:
             return
         self._enter(entry)
         entry.gated_by = plugin
-        entry.unschedulable_plugins = frozenset((plugin,))
+        entry.refusing_plugins = frozenset((plugin,))
         # A pod that stays where it was has not come in.
         self._sleep(entry, "" if slept else event)
 
@@ -312,7 +321,7 @@ class SchedulingQueue:
 
     def _requeue(self, entry: QueuedPodInfo, event: str) -> None:
         """Notify a pod: at once if it was gated or pending, otherwise when its back-off is over."""
-        if entry.gated_by or entry.pending_plugins or self._ready_at(entry) <= self._clock.monotonic():
+        if entry.gated_by or entry.is_pending or self._ready_at(entry) <= self._clock.monotonic():
             self._activate(entry, event)
             return
         self._back_off(entry, event)
@@ -351,19 +360,6 @@ class SchedulingQueue:
         if self._unschedulable.pop(entry.info.uid, None) is not None:
             for plugin in entry.refusing_plugins:
                 self._by_plugin[plugin].pop(entry.info.uid, None)
-
-    def _wake_by(
-        self,
-        sleepers: Mapping[str, QueuedPodInfo],
-        registration: EventRegistration,
-        change: ClusterEvent,
-        up_to_priority: int | None,
-    ) -> None:
-        for entry in _concerned(registration, change, sleepers):
-            if up_to_priority is not None and entry.info.priority > up_to_priority:
-                continue
-            if _hints(registration, entry, change):
-                self._requeue(entry, change.label)
 
     def _worth_requeuing(self, entry: QueuedPodInfo, change: ClusterEvent) -> bool:
         for plugin in entry.refusing_plugins:

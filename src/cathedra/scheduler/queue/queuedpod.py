@@ -19,8 +19,10 @@ class QueuedPodInfo(msgspec.Struct):
     """Number of refusals, errors not counted."""
     errors: int = 0
     """Number of consecutive errors."""
-    unschedulable_plugins: frozenset[str] = frozenset()
-    pending_plugins: frozenset[str] = frozenset()
+    refusing_plugins: frozenset[str] = frozenset()
+    """The plugins for whose events the pod waits."""
+    is_pending: bool = False
+    """True if some of them wait for something outside the scheduler."""
     first_active: int = 0
     """Larger for a pod that was let into the queue for the first time later; 0 for one that never was."""
     active_since: float = 0.0
@@ -29,14 +31,6 @@ class QueuedPodInfo(msgspec.Struct):
     """The plugin that keeps it out of the active queue."""
     area_version: int = 0
     """Counts moves; an item in a heap with another number is stale."""
-
-    @property
-    def refusing_plugins(self) -> frozenset[str]:
-        """Return the plugins for whose events the pod waits."""
-        # A union of sets costs more than the test, and pending plugins are rare.
-        if not self.pending_plugins:
-            return self.unschedulable_plugins
-        return self.unschedulable_plugins | self.pending_plugins
 
     @property
     def uid(self) -> str:

@@ -100,7 +100,7 @@ class MatchingNodes(IncrementalResult):
 
 
 class NodeValues(IncrementalResult, Generic[V]):
-    """A value for every node, worked out when it is first read."""
+    """A value for every node, worked out when it is first read and after each change of the node."""
 
     def __init__(
         self,
@@ -128,24 +128,28 @@ class NodeValues(IncrementalResult, Generic[V]):
         start, last = self._places[nodes[0].name], self._places[nodes[-1].name]
         stop, around = start + len(nodes), start + len(nodes) - len(self._nodes)
         if last in (stop - 1, around - 1):
-            self._work_out([place for place in self._unknown if start <= place < stop or place < around])
+            if self._unknown:
+                self._work_out([place for place in self._unknown if start <= place < stop or place < around])
             return self._values[start:stop]
         places = [self._places[node.name] for node in nodes]
         self._work_out(self._unknown.intersection(places))
         return [self._values[place] for place in places]
 
     def _work_out(self, places: Iterable[int]) -> None:
-        values, count = self._values, len(self._nodes)
         for place in places:
-            values[place] = values[place + count] = self._value(self._nodes[place])
+            self._set(place, self._value(self._nodes[place]))
         # A new set: one that was large stays as slow to read as it was.
         self._unknown = self._unknown.difference(places)
 
+    def _set(self, place: int, value: V) -> None:
+        self._values[place] = self._values[place + len(self._nodes)] = value
+
     def _forget(self, nodes: Set[NodeInfo]) -> None:
+        # Nodes that were requested once are requested again.
         for node in nodes:
             place = self._places.get(node.name)
-            if place is not None:
-                self._unknown.add(place)
+            if place is not None and place not in self._unknown:
+                self._set(place, self._value(self._nodes[place]))
 
     def _forget_all(self) -> None:
         self._unknown.update(range(len(self._nodes)))
@@ -163,26 +167,23 @@ class NodeTotals(NodeValues[int]):
     ) -> None:
         super().__init__(changes, value, nodes, places)
         self._times: dict[int, int] = {}
-        """Number → how many nodes had it when it was worked out for them."""
+        """Number → how many nodes have it, or had it before all were forgotten."""
 
     @property
     def bound(self) -> int:
-        """The largest number. Nodes that have changed and were not read since count with their former number."""
+        """The largest number. Nodes that were forgotten and not read since count with their former number."""
         return max(self._times, default=0)
 
-    def _work_out(self, places: Iterable[int]) -> None:
-        values, times, count = self._values, self._times, len(self._nodes)
-        for place in places:
-            known, now = values[place], self._value(self._nodes[place])
-            if now == known:
-                continue
-            values[place] = values[place + count] = now
-            times[now] = times.get(now, 0) + 1
-            if known is not None:
-                times[known] -= 1
-                if not times[known]:
-                    del times[known]
-        self._unknown = self._unknown.difference(places)
+    def _set(self, place: int, value: int) -> None:
+        times, known = self._times, self._values[place]
+        if value == known:
+            return
+        super()._set(place, value)
+        times[value] = times.get(value, 0) + 1
+        if known is not None:
+            times[known] -= 1
+            if not times[known]:
+                del times[known]
 
 
 class DomainCounts(IncrementalResult):
