@@ -18,7 +18,7 @@ from cathedra.client.events import EventRecorder
 from cathedra.scheduler.background import STOP_SECONDS
 from cathedra.scheduler.failure import Failures, SharedState
 from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
-from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
+from cathedra.scheduler.framework.events import Action, EventResource
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import DEFECTS, Code, Status, defect_status, error
 from cathedra.scheduler.profile import Profile
@@ -168,7 +168,7 @@ class BindingCycle:
             await self.release(held)
         finally:
             # For waiting pods this equals the deletion of a pod: its resources are free.
-            self._queue.move(ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, held.pod.pod, None))
+            self._queue.move(EventResource.ASSIGNED_POD, Action.DELETE, held.pod.pod, None)
             if self._background.is_closing:
                 # This scheduler tries no pod again; the next one finds it as it is.
                 self._queue.done(held.pod.uid)

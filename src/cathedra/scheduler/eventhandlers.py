@@ -17,7 +17,7 @@ from cathedra.api.undecodable import Undecodable, rest_of
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import COMPOSITEPODGROUPS, NODES, PODGROUPS, PODS
 from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER
-from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
+from cathedra.scheduler.framework.events import Action, EventResource
 from cathedra.scheduler.queue.queue import SchedulingQueue, pod_actions
 from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -59,38 +59,38 @@ class EventHandlers:
 
     def group_added(self, group: PodGroup) -> None:
         """Handle a new group."""
-        self._queue.move(ClusterEvent(EventResource.POD_GROUP, Action.ADD, None, group))
+        self._queue.move(EventResource.POD_GROUP, Action.ADD, None, group)
 
     def group_updated(self, old: PodGroup, new: PodGroup) -> None:
         """Handle a changed group; its claims may have been made."""
-        self._queue.move(ClusterEvent(EventResource.POD_GROUP, Action.UPDATE, old, new))
+        self._queue.move(EventResource.POD_GROUP, Action.UPDATE, old, new)
 
     def composite_added(self, group: CompositePodGroup) -> None:
         """Handle a new group of groups."""
-        self._queue.move(ClusterEvent(EventResource.COMPOSITE_POD_GROUP, Action.ADD, None, group))
+        self._queue.move(EventResource.COMPOSITE_POD_GROUP, Action.ADD, None, group)
 
     def composite_updated(self, old: CompositePodGroup, new: CompositePodGroup) -> None:
         """Handle a changed group of groups."""
-        self._queue.move(ClusterEvent(EventResource.COMPOSITE_POD_GROUP, Action.UPDATE, old, new))
+        self._queue.move(EventResource.COMPOSITE_POD_GROUP, Action.UPDATE, old, new)
 
     # --- nodes
 
     def node_added(self, node: Node) -> None:
         """Handle a new node."""
         self._cache.set_node(node)
-        self._queue.move(ClusterEvent(EventResource.NODE, Action.ADD, None, node))
+        self._queue.move(EventResource.NODE, Action.ADD, None, node)
 
     def node_updated(self, old: Node, new: Node) -> None:
         """Handle a changed node; a heartbeat wakes no pod."""
         actions = node_actions(old, new)
         self._cache.set_node(new)
         if actions:
-            self._queue.move(ClusterEvent(EventResource.NODE, actions, old, new))
+            self._queue.move(EventResource.NODE, actions, old, new)
 
     def node_deleted(self, node: Node) -> None:
         """Handle a node that has gone."""
         self._cache.remove_node(node.metadata.name)
-        self._queue.move(ClusterEvent(EventResource.NODE, Action.DELETE, node, None))
+        self._queue.move(EventResource.NODE, Action.DELETE, node, None)
 
     # --- pods
 
@@ -104,7 +104,7 @@ class EventHandlers:
             if pod.status.nominated_node_name:
                 self._nominations.set(PodInfo(pod), pod.status.nominated_node_name)
             self._queue.add(pod)
-            self._queue.move(ClusterEvent(_UNSCHEDULED_POD, _ADD, None, pod))
+            self._queue.move(_UNSCHEDULED_POD, _ADD, None, pod)
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
         """Handle a pod that has changed, been bound or finished."""
@@ -127,7 +127,7 @@ class EventHandlers:
             return
         if pod.spec.node_name:
             self._cache.remove_pod(pod.metadata.uid)
-            self._queue.move(ClusterEvent(_ASSIGNED_POD, _DELETE, pod, None))
+            self._queue.move(_ASSIGNED_POD, _DELETE, pod, None)
             return
         self._queue.delete(pod.metadata.uid)
         self._nominations.remove(pod.metadata.uid)
@@ -165,11 +165,11 @@ class EventHandlers:
         if self._cache.place_of(pod.metadata.uid) is None:
             return
         self._cache.remove_pod(pod.metadata.uid)
-        self._queue.move(ClusterEvent(_ASSIGNED_POD, _DELETE, pod, None))
+        self._queue.move(_ASSIGNED_POD, _DELETE, pod, None)
 
     def _occupies(self, pod: Pod, actions: Action, old: Pod | None) -> None:
         self._cache.add_pod(pod)
-        self._queue.move(ClusterEvent(_ASSIGNED_POD, actions, old, pod))
+        self._queue.move(_ASSIGNED_POD, actions, old, pod)
 
     def _waiting_pod_updated(self, old: Pod, new: Pod) -> None:
         if not self._is_ours(new):
@@ -187,12 +187,11 @@ class EventHandlers:
     def _assumption_ends(self, pod: Pod) -> None:
         """Handle the deletion of a pod on its way to a node: its binding will fail, and its place is free at once."""
         self._cache.forget(pod.metadata.uid)
-        self._queue.move(ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, pod, None))
+        self._queue.move(EventResource.ASSIGNED_POD, Action.DELETE, pod, None)
 
     def _nomination_ends(self, pod: Pod) -> None:
         """Pods of lower or equal priority treated ``pod`` as if it had been on its node."""
-        change = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, pod, None)
-        self._queue.move(change, up_to_priority=PodInfo(pod).priority)
+        self._queue.move(_ASSIGNED_POD, _DELETE, pod, None, up_to_priority=PodInfo(pod).priority)
 
     def _is_ours(self, pod: Pod) -> bool:
         return (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in self._scheduler_names

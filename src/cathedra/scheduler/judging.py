@@ -410,7 +410,7 @@ def _refusals(
             yield node.name, found.of(plugin.name)
 
 
-def _ignore(change: object) -> None:
+def _ignore(*change: object) -> None:
     """Handle no change: the state never changes."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Generic
 
@@ -32,7 +33,7 @@ from cathedra.client.client import Client
 from cathedra.client.informer import Informer
 from cathedra.releases import FeatureGates, classic
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
+from cathedra.scheduler.framework.events import Action, EventResource
 from cathedra.scheduler.framework.plugin import (
     CycleState,
     FilterPlugin,
@@ -345,9 +346,9 @@ def _only_used_by(claim: AnyClaim, pod: Pod) -> bool:
 def forward(informer: Informer[Any], resource: EventResource, wake: Notify) -> None:
     """Notify the queue of every change that the informer reports."""
     informer.add_handler(
-        lambda new: wake(ClusterEvent(resource, Action.ADD, None, new)),
-        lambda old, new: wake(ClusterEvent(resource, Action.UPDATE, old, new)),
-        lambda old: wake(ClusterEvent(resource, Action.DELETE, old, None)),
+        partial(wake, resource, Action.ADD, None),
+        partial(wake, resource, Action.UPDATE),
+        lambda old: wake(resource, Action.DELETE, old, None),
     )
 
 

@@ -51,7 +51,7 @@ from cathedra.releases import FeatureGates
 from cathedra.scheduler.dynamicresources.claims import ClaimCache
 from cathedra.scheduler.dynamicresources.extended_resources import class_of
 from cathedra.scheduler.framework.attempt import Attempt
-from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
+from cathedra.scheduler.framework.events import Action, EventResource
 from cathedra.scheduler.framework.plugin import DeviceUsage, Notify
 from cathedra.scheduler.framework.status import Status, error, unresolvable
 from cathedra.scheduler.state.node_info import NodeInfo
@@ -371,7 +371,7 @@ class FreeDevices:
             self._hold(new, new.status.allocation)
         action = _ADD if old is None else _DELETE if new is None else _UPDATE
         # After the ledger has changed: a pod that this event wakes is tried with the new state.
-        self._notify(ClusterEvent(_CLAIM, action, old, new))
+        self._notify(_CLAIM, action, old, new)
 
     def _hold(self, claim: ResourceClaim, allocation: AllocationResult | None) -> None:
         """Make the ledger hold exactly ``allocation``, unless it holds what is decided for the claim."""
@@ -386,31 +386,31 @@ class FreeDevices:
 
     def _slice_added(self, slice_: ResourceSlice) -> None:
         self.inventory.add_slice(slice_)
-        self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.ADD, None, slice_))
+        self._notify(EventResource.RESOURCE_SLICE, Action.ADD, None, slice_)
 
     def _slice_updated(self, old: ResourceSlice, new: ResourceSlice) -> None:
         self.inventory.add_slice(new)
-        self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE, old, new))
+        self._notify(EventResource.RESOURCE_SLICE, Action.UPDATE, old, new)
 
     def _slice_deleted(self, slice_: ResourceSlice) -> None:
         self.inventory.remove_slice(slice_)
-        self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.DELETE, slice_, None))
+        self._notify(EventResource.RESOURCE_SLICE, Action.DELETE, slice_, None)
 
     def _class_added(self, class_: DeviceClass) -> None:
         self.classes[class_.metadata.name] = class_
         # Any class may be the first that provides a resource, or no longer the oldest.
         self._providing.clear()
-        self._notify(ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD, None, class_))
+        self._notify(EventResource.DEVICE_CLASS, Action.ADD, None, class_)
 
     def _class_updated(self, old: DeviceClass, new: DeviceClass) -> None:
         self.classes[new.metadata.name] = new
         self._providing.clear()
-        self._notify(ClusterEvent(EventResource.DEVICE_CLASS, Action.UPDATE, old, new))
+        self._notify(EventResource.DEVICE_CLASS, Action.UPDATE, old, new)
 
     def _class_deleted(self, class_: DeviceClass) -> None:
         self.classes.pop(class_.metadata.name, None)
         self._providing.clear()
-        self._notify(ClusterEvent(EventResource.DEVICE_CLASS, Action.DELETE, class_, None))
+        self._notify(EventResource.DEVICE_CLASS, Action.DELETE, class_, None)
 
     def _undecodable(self, what: Undecodable) -> None:
         """Keep from being allocated what the object may hold, or may have changed."""
@@ -426,18 +426,18 @@ class FreeDevices:
             return
         self.ledger.release(effect.key)
         self.inventory.release(effect.key)
-        self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE))
+        self._notify(EventResource.RESOURCE_SLICE, Action.UPDATE, None, None)
 
     def _rule_set(self, rule: DeviceTaintRule) -> None:
         self.inventory.add_taint_rule(rule)
-        self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE))
+        self._notify(EventResource.RESOURCE_SLICE, Action.UPDATE, None, None)
 
     def _rule_gone(self, rule: DeviceTaintRule) -> None:
         self.inventory.remove_taint_rule(rule)
-        self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE))
+        self._notify(EventResource.RESOURCE_SLICE, Action.UPDATE, None, None)
 
 
-def _ignore(change: ClusterEvent) -> None:
+def _ignore(*change: object) -> None:
     """Before the queue follows, changes concern no pod."""
 
 

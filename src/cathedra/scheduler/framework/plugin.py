@@ -32,7 +32,7 @@ from cathedra.clock import Clock
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.events import ClusterEvent, EventRegistration
+from cathedra.scheduler.framework.events import Action, EventRegistration, EventResource
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -341,8 +341,8 @@ class PluginObserver(Protocol):
         """Note the number of pods that are to be evicted."""
 
 
-Notify = Callable[[ClusterEvent], None]
-"""Notify the queue of a change."""
+Notify = Callable[[EventResource, Action, Any, Any], None]
+"""Notify the queue of a change: the parts of a `ClusterEvent`, which is made only if some pod may need it."""
 
 
 class InformedPlugin(Protocol):

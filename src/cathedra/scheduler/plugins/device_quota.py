@@ -57,14 +57,10 @@ class DeviceQuota(PreFilterPlugin, ReservePlugin):
     @staticmethod
     def listen(informers: SharedInformers, wake: Notify) -> None:
         """Call ``wake`` for changes of quotas."""
-
-        def changed(action: Action, old: ResourceQuota | None, new: ResourceQuota | None) -> None:
-            wake(ClusterEvent(EventResource.RESOURCE_QUOTA, action, old, new))
-
         informers.of(RESOURCEQUOTAS).add_handler(
-            partial(changed, Action.ADD, None),
-            partial(changed, Action.UPDATE),
-            lambda old: changed(Action.DELETE, old, None),
+            partial(wake, EventResource.RESOURCE_QUOTA, Action.ADD, None),
+            partial(wake, EventResource.RESOURCE_QUOTA, Action.UPDATE),
+            lambda old: wake(EventResource.RESOURCE_QUOTA, Action.DELETE, old, None),
         )
 
     def events(self) -> Sequence[EventRegistration]:

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, Final
 
 from cathedra.api.core.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
-from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.core.storage_v1 import CSINode, StorageClass
 from cathedra.api.quantity import Quantity
 from cathedra.api.selectors import SelectorError, from_label_selector, node_selector_matches
@@ -73,7 +72,9 @@ class VolumeObjects:
             (CSINODES, EventResource.CSI_NODE),
         )
         for ref, resource in followed:
-            informers.of(ref).add_handler(partial(_added, resource, wake), partial(_updated, resource, wake))
+            informers.of(ref).add_handler(
+                partial(wake, resource, Action.ADD, None), partial(wake, resource, Action.UPDATE)
+            )
 
     def class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         """Return the storage class of a claim."""
@@ -85,14 +86,6 @@ class VolumeObjects:
         found = self.class_of(claim)
         # A claim that names its volume is bound at once, whatever its class is.
         return found is not None and found.volume_binding_mode == _DELAYED and not claim.spec.volume_name
-
-
-def _added(resource: EventResource, wake: Notify, new: KubeObject) -> None:
-    wake(ClusterEvent(resource, Action.ADD, None, new))
-
-
-def _updated(resource: EventResource, wake: Notify, old: KubeObject, new: KubeObject) -> None:
-    wake(ClusterEvent(resource, Action.UPDATE, old, new))
 
 
 def class_name(claim: PersistentVolumeClaim) -> str:

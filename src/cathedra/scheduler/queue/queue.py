@@ -214,18 +214,26 @@ class SchedulingQueue:
 
     # --- waking
 
-    def move(self, change: ClusterEvent, *, up_to_priority: int | None = None) -> None:
+    def move(
+        self,
+        resource: EventResource,
+        actions: Action,
+        old: object,
+        new: object,
+        *,
+        up_to_priority: int | None = None,
+    ) -> None:
         """Handle a cluster event: wake the pods that it may concern, up to a priority if one is given."""
         # Recorded even if no pod is unschedulable now: a pod in flight may become so before its attempt ends.
         if self._in_flight.left_at:
-            self._in_flight.record(change)
+            self._in_flight.record(ClusterEvent(resource, actions, old, new))
         if not self._unschedulable:
             return
-        actions = change.actions._value_
-        for sleepers, awaited, registration in filter(_sleepers, self._awaited.get(change.resource, ())):
+        for sleepers, awaited, registration in filter(_sleepers, self._awaited.get(resource, ())):
             # The flags' numbers: combining the flags themselves makes another flag, in seven calls.
-            if not awaited & actions:
+            if not awaited & actions._value_:
                 continue
+            change = ClusterEvent(resource, actions, old, new)
             for entry in _concerned(registration, change, sleepers):
                 if up_to_priority is not None and entry.info.priority > up_to_priority:
                     continue

@@ -39,7 +39,7 @@ class Scene:
         self.count_batch: list[ClusterEvent] = []
 
     async def start(self) -> None:
-        self.devices.listen(self.api.informers, self.count_batch.append)
+        self.devices.listen(self.api.informers, lambda *change: self.count_batch.append(ClusterEvent(*change)))
         self.api.follow()
         await self.api.client.resource(DEVICECLASSES).create(device_class())
         await self.api.client.resource(RESOURCESLICES).create(slice_("n1"))
@@ -188,7 +188,7 @@ def test_until_134_rules_taint_the_devices_of_a_class() -> None:
             filter_timeout=0.0,
         )
         told: list[ClusterEvent] = []
-        devices.listen(informers, told.append)
+        devices.listen(informers, lambda *change: told.append(ClusterEvent(*change)))
         await world.create(DEVICECLASSES, device_class())
         await world.create(RESOURCESLICES, slice_("n1"))
         wanted = await world.create(RESOURCECLAIMS, claim("a"))

@@ -21,7 +21,7 @@ from cathedra.clock import LoopClock, run_virtual
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.composition import device_plugin
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
-from cathedra.scheduler.framework.events import ClusterEvent, EventResource
+from cathedra.scheduler.framework.events import EventResource
 from cathedra.scheduler.framework.plugin import (
     CycleState,
     FilterPlugin,
@@ -132,13 +132,13 @@ def test_what_a_plugin_hears_is_told_to_the_queue() -> None:
         recorder = EventRecorder(client, "default-scheduler", clock)
         context = PluginContext(client, informers, recorder, clock, random.Random(1), gates)
         follower: InformedPlugin = device_plugin(context, ProfileConfiguration())
-        told: asyncio.Queue[ClusterEvent] = asyncio.Queue()
-        follower.listen(informers, told.put_nowait)
+        told: asyncio.Queue[EventResource] = asyncio.Queue()
+        follower.listen(informers, lambda resource, *_: told.put_nowait(resource))
         async with beside(informers.run()):
             await client.resource(RESOURCESLICES).create(slice_("n1"))
             first = await told.get()
         await server.close()
-        return first.resource
+        return first
 
     assert run_virtual(main()) is EventResource.RESOURCE_SLICE
 

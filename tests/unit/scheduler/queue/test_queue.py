@@ -20,8 +20,8 @@ from cathedra.scheduler.state.pod_info import PodInfo
 from tests.running import beside, run_with
 from tests.unit.scheduler.objects import node, pod
 
-NODE_ADDED = ClusterEvent(EventResource.NODE, Action.ADD, None, node("n1"))
-NODE_RELABELLED = ClusterEvent(EventResource.NODE, Action.UPDATE_NODE_LABEL, node("n1"), node("n1"))
+NODE_ADDED = (EventResource.NODE, Action.ADD, None, node("n1"))
+NODE_RELABELLED = (EventResource.NODE, Action.UPDATE_NODE_LABEL, node("n1"), node("n1"))
 
 
 def fits_hint(pod: Pod, change: ClusterEvent) -> bool:
@@ -79,9 +79,9 @@ async def test_a_refused_pod_sleeps_until_an_event_its_plugin_cares_about(t: Tri
     t.queue.add(pod("a"))
     await t.next()
     t.queue.put_back(t.entry, ["Fit"])
-    t.queue.move(NODE_RELABELLED)
+    t.queue.move(*NODE_RELABELLED)
     assert t.idle()
-    t.queue.move(NODE_ADDED)
+    t.queue.move(*NODE_ADDED)
     assert await t.next() == "a"
 
 
@@ -92,7 +92,7 @@ async def test_what_concerns_pods_up_to_a_priority_wakes_no_others(t: Trial) -> 
     for _ in range(3):
         await t.next()
         t.queue.put_back(t.entry, ["Fit"])
-    t.queue.move(NODE_ADDED, up_to_priority=5)
+    t.queue.move(*NODE_ADDED, up_to_priority=5)
     assert {await t.next(), await t.next()} == {"below", "equal"}
     assert t.idle()
 
@@ -103,7 +103,7 @@ async def test_the_hint_decides_pod_by_pod(t: Trial) -> None:
         t.queue.add(pod(name, labels={"wants": wants}))
         await t.next()
         t.queue.put_back(t.entry, ["Fit"])
-    t.queue.move(NODE_ADDED)
+    t.queue.move(*NODE_ADDED)
     assert await t.next() == "a"
     assert t.queue.statistics()["unschedulable"] == 1
 
@@ -112,7 +112,7 @@ async def test_the_hint_decides_pod_by_pod(t: Trial) -> None:
 async def test_an_event_during_the_attempt_is_not_lost(t: Trial) -> None:
     t.queue.add(pod("a"))
     await t.next()
-    t.queue.move(NODE_ADDED)
+    t.queue.move(*NODE_ADDED)
     t.queue.put_back(t.entry, ["Fit"])
     assert await t.next() == "a"
 
@@ -120,7 +120,7 @@ async def test_an_event_during_the_attempt_is_not_lost(t: Trial) -> None:
 @run_with(trial)
 async def test_an_event_before_the_attempt_does_not_count(t: Trial) -> None:
     t.queue.add(pod("a"))
-    t.queue.move(NODE_ADDED)
+    t.queue.move(*NODE_ADDED)
     await t.next()
     t.queue.put_back(t.entry, ["Fit"])
     assert t.idle()
@@ -132,7 +132,7 @@ async def test_the_event_log_is_dropped_with_the_last_pod_in_flight(t: Trial) ->
         t.queue.add(pod(name))
     await t.next()
     first = t.entry
-    t.queue.move(NODE_ADDED)
+    t.queue.move(*NODE_ADDED)
     await t.next()
     t.queue.done(first.uid)
     t.queue.put_back(t.entry, ["Fit"])
@@ -155,7 +155,7 @@ async def test_a_woken_pod_in_backoff_waits_while_others_are_active(t: Trial) ->
     t.queue.add(pod("a"))
     await t.next()
     t.queue.put_back(t.entry, ["Fit"])
-    t.queue.move(NODE_ADDED)
+    t.queue.move(*NODE_ADDED)
     t.queue.add(pod("b"))
     assert [await t.next(), await t.next()] == ["b", "a"]
     assert t.popped[-1][1] == 0.0
@@ -235,7 +235,7 @@ async def test_pods_kept_out_of_the_queue_wait_for_changes_of_their_own_objects(
         queue.add(pod(name, schedulingGates=[{"name": "g"}]))
     queue.add(pod("tried"))
     queue.put_back(await queue.pop(), ["Gates"])
-    queue.move(NODE_ADDED)
+    queue.move(*NODE_ADDED)
     assert asked == ["a", "tried"]
 
 
