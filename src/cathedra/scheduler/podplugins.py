@@ -37,19 +37,6 @@ class PodPredicates(msgspec.Struct, frozen=True, gc=False):
     """The conjunction of all predicates; None if there are none."""
 
 
-class PodScores(msgspec.Struct, frozen=True, gc=False):
-    """The plugins of a profile that may score nodes for one pod."""
-
-    called: Sequence[ScorePlugin]
-    """Plugins whose scores depend on more than the node, without those whose score for the pod is always zero."""
-    unconditional: Sequence[ScorePlugin]
-    """Those of ``called`` that have no `zero_where`."""
-    parts: Sequence[ScorePlugin]
-    """The plugins that score each node by itself."""
-    total: NodeScore | None
-    """The weighted sum of the latter; None if there are none."""
-
-
 class ProfilePlugins:
     """The plugins of one profile that may take part while nodes are filtered and scored."""
 
@@ -66,7 +53,6 @@ class ProfilePlugins:
         others = [one for one in scores if one not in scoring]
         self._undecided = [one for one in others if type(one).scores_zero is not ScorePlugin.scores_zero]
         self._called = [one for one in others if one not in self._undecided]
-        self._unconditional = _without_condition(self._called)
 
     def predicates(self, pod: PodInfo) -> PodPredicates:
         """Return the predicates of the filters for ``pod``."""
@@ -77,8 +63,10 @@ class ProfilePlugins:
                 of_plugins[plugin] = predicate
         return PodPredicates(of_plugins, all_of(of_plugins.values()))
 
-    def scores(self, pod: PodInfo) -> PodScores:
-        """Return the plugins that may score nodes for ``pod``."""
+    def scores(self, pod: PodInfo) -> tuple[Sequence[ScorePlugin], NodeScore | None, Sequence[ScorePlugin]]:
+        """Return the plugins that score each node by itself for ``pod``; the weighted sum of their scores, None if
+        there are none; and the plugins whose scores depend on more than the node, without those whose score for the pod
+        is always zero."""
         others = [one for one in self._undecided if not one.scores_zero(pod)]
         parts: list[ScorePlugin] = []
         weighted: list[_Weighted] = []
@@ -90,15 +78,8 @@ class ProfilePlugins:
             elif not plugin.scores_zero(pod):
                 others.append(plugin)
         total = NodeScore(_weighted_sum, (tuple(weighted),)) if parts else None
-        if not others:
-            return PodScores(self._called, self._unconditional, parts, total)
         # The order of plugins whose scores are added does not matter.
-        called = [*self._called, *others]
-        return PodScores(called, _without_condition(called), parts, total)
-
-
-def _without_condition(plugins: Sequence[ScorePlugin]) -> Sequence[ScorePlugin]:
-    return [one for one in plugins if one.zero_where is None]
+        return parts, total, [*self._called, *others] if others else self._called
 
 
 def all_of(predicates: Collection[NodePredicate]) -> NodePredicate | None:

@@ -321,16 +321,18 @@ class Profile:
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> tuple[list[int], int | None]:
         """Return the weighted total of every node, and a bound that none exceeds, if one is known."""
         began = self._now() if state.measured else 0.0
-        scoring, snapshot, zero = self._searching.scores(pod), state.snapshot, self._zero_where
+        (parts, total, called), snapshot, zero = self._searching.scores(pod), state.snapshot, self._zero_where
         totals: list[int] | None = None
         bound: int | None = None
-        if scoring.total is not None:
-            totals, bound = snapshot.totals_of(scoring.total.of, scoring.total.given, nodes)
+        if total is not None:
+            totals, bound = snapshot.totals_of(total.of, total.given, nodes)
             if state.measured:
-                self._ran_together(scoring.parts, "Score", began)
+                self._ran_together(parts, "Score", began)
         # If every node scores zero for a plugin, adding the zeros changes no order, and the plugin need not be called.
         all_zero = zero is not None and snapshot.all_are(zero.of, zero.given, nodes)
-        for plugin in scoring.unconditional if all_zero else scoring.called:
+        for plugin in called:
+            if all_zero and plugin.zero_where is not None:
+                continue
             if state.measured:
                 scores = self._measured(plugin, "Score", plugin.score, state, pod, nodes)
             else:
@@ -341,7 +343,7 @@ class Profile:
                 totals = (
                     [weight * score for score in scores]
                     if totals is None
-                    else [total + weight * score for total, score in zip(totals, scores, strict=True)]
+                    else [known + weight * score for known, score in zip(totals, scores, strict=True)]
                 )
         self._scored.times += len(nodes)
         return ([0] * len(nodes), 0) if totals is None else (totals, bound)

@@ -159,10 +159,12 @@ class Ledger:
         return {"claims": holding, "assumed": len(self._assumed), "pools": len(self._pools)}
 
     def _enter(self, uid: str, name: str, results: tuple[DeviceRequestAllocationResult, ...]) -> None:
+        before = self._results.get(uid)
         # Fast path: every update of a claim comes here, and most change something else.
-        if self._results.get(uid) == results:
+        if before == results:
             return
-        self._leave(uid)
+        if before is not None:
+            self._change(before, uid, None)
         self._results[uid] = results
         self._change(results, uid, name)
 
@@ -177,7 +179,8 @@ class Ledger:
         for result in results:
             if result.admin_access:
                 continue
-            pool, device = (result.driver, result.pool), result.device
+            driver, pool_name, device = place = (result.driver, result.pool, result.device)
+            pool = (driver, pool_name)
             holdings = changed.get(pool)
             if holdings is None:
                 holdings = changed[pool] = self._changeable(pool)
@@ -191,7 +194,7 @@ class Ledger:
                     self._sharing.add(pool)
             if after:
                 holdings[device] = after
-            self._changelog.note((result.driver, result.pool, device))
+            self._changelog.note(place)
         for pool, holdings in changed.items():
             self._snapshot = None
             if holdings:

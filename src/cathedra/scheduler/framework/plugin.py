@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from random import Random
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -134,7 +135,7 @@ class BatchFilterResult(msgspec.Struct, frozen=True):
     """Nodes of the snapshot for which `filter` need not be called."""
 
     passing: Set[NodeInfo] = frozenset()
-    refused: Mapping[NodeInfo, Status] = msgspec.field(default_factory=dict)
+    refused: Mapping[NodeInfo, Status] = MappingProxyType({})
     """Rejections, signed by the plugin."""
 
 
