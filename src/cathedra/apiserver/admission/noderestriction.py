@@ -15,7 +15,6 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict, forbidden, not_found
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
-from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.node import NODE_PREFIX, node_of
 from cathedra.apiserver.authorization.noderelations import node_of_slice, references
 from cathedra.apiserver.registry.registry import Registry
@@ -51,6 +50,8 @@ Check = Callable[[AdmissionAttributes, str], None]
 class NodeRestriction(AdmissionPlugin):
     """Refuses writes by which a node agent would affect other nodes or their pods."""
 
+    users = NODE_PREFIX  # `admit` reads the groups as well
+
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._checks: Mapping[tuple[str, str], Check] = {
@@ -62,10 +63,6 @@ class NodeRestriction(AdmissionPlugin):
             ("storage.k8s.io", "csinodes"): self._csi_node,
             ("resource.k8s.io", "resourceslices"): self._slice,
         }
-
-    def handles_user(self, user: UserInfo) -> bool:
-        """Handle the writes of node agents, by the name of the user; `admit` reads the groups as well."""
-        return user.name.startswith(NODE_PREFIX)
 
     def admit(self, request: AdmissionAttributes) -> Any:
         """Check that a node writes only its own objects.

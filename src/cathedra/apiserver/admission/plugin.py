@@ -15,7 +15,6 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.metrics import AdmissionMetrics
-from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import AnyDefinition
@@ -34,6 +33,9 @@ class AdmissionPlugin:
     """The plugin's name in metrics: Kubernetes', or the name of the class where Kubernetes has no such plugin."""
     kinds: ClassVar[frozenset[GroupResource] | None] = None
     """The resources whose writes it handles; None: all."""
+    users: ClassVar[str] = ""
+    """The beginning of the names of the users whose writes it handles; "": all users. All other writes pass
+    unchanged."""
     rules: ClassVar[frozenset[GroupResource]] = frozenset()
     """The resources whose objects decide what `handles` returns, as LimitRanges do."""
 
@@ -45,10 +47,6 @@ class AdmissionPlugin:
 
         The result is kept until an object of `rules` is written, so it must depend on nothing else.
         """
-        return True
-
-    def handles_user(self, user: UserInfo) -> bool:
-        """Return False if all writes of that user pass unchanged."""
         return True
 
     def admit(self, request: AdmissionAttributes) -> Any:
@@ -101,19 +99,16 @@ class AdmissionChain:
         if not self.plugins:
             return NO_PLUGINS
         handlers = _handlers(self._rules, call.definition, call.subresource, operation)
-        plugins = self.plugins
-        for position in handlers.selective:
-            if plugins[position].handles_user(call.user):
-                return self._called_for(handlers, call.user)
+        if call.user.name.startswith(handlers.users):
+            return self._called_for(handlers, call.user.name)
         if handlers.are_certain:
             admitting, validating = handlers.unselective
-            return Called(admitting(plugins), validating(plugins))
+            return Called(admitting(self.plugins), validating(self.plugins))
         return NO_PLUGINS
 
-    def _called_for(self, handlers: _Handlers, user: UserInfo) -> Called:
-        plugins, selective = self.plugins, handlers.selective
+    def _called_for(self, handlers: _Handlers, user: str) -> Called:
         admitting, validating = (
-            [plugins[place] for place in places if place not in selective or plugins[place].handles_user(user)]
+            [plugin for place in places if user.startswith((plugin := self.plugins[place]).users)]
             for places in handlers.positions
         )
         return Called(admitting, validating)
@@ -188,8 +183,8 @@ class _Handlers(msgspec.Struct, frozen=True):
 
     positions: tuple[tuple[int, ...], ...]
     """Positions in the chain, for each of the methods."""
-    selective: tuple[int, ...]
-    """Positions of those that do not handle every user."""
+    users: tuple[str, ...]
+    """Beginnings of the names of users, of those that do not handle every user."""
     unselective: tuple[Callable[[tuple[AdmissionPlugin, ...]], tuple[AdmissionPlugin, ...]], ...]
     """Returns those that handle every user from the plugins of the chain, for each of the methods."""
     are_certain: bool
@@ -207,9 +202,9 @@ def _handlers(rules: _Rules, definition: AnyDefinition, subresource: str, operat
         and plugin.handles(definition, subresource, operation)
     ]
     positions = tuple(tuple(place for place, kind in handling if _has_own(kind, method)) for method in _METHODS)
-    selective = tuple(place for place, kind in handling if _has_own(kind, "handles_user"))
-    certain = [[place for place in places if place not in selective] for places in positions]
-    return _Handlers(positions, selective, tuple(map(_at, certain)), any(certain))
+    users = tuple(kind.users for _, kind in handling if kind.users)
+    certain = [[place for place, kind in handling if _has_own(kind, method) and not kind.users] for method in _METHODS]
+    return _Handlers(positions, users, tuple(map(_at, certain)), any(certain))
 
 
 def _at(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
