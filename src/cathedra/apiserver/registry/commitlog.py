@@ -95,7 +95,7 @@ class CommitLog:
         self._assigned = revision
         entry = StoredObject(key, obj, revision, {table.definition.type: body}, size)
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
-        table.under_way[key] = []
+        table.under_way[key] = ()
         change, write = StoredChange(revision, entry, previous), Write(table.stored_under + key, revision, body)
         self._storage.commit(write, _Commit(self, table, change, write, done).settled)
         return done
@@ -113,7 +113,7 @@ class CommitLog:
         last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
         entry = StoredObject(previous.key, last, revision)
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
-        table.under_way[entry.key] = []
+        table.under_way[entry.key] = ()
         change = StoredChange(revision, entry, previous, deleted=True)
         write = Write(table.stored_under + previous.key, revision, None)
         self._storage.commit(write, _Commit(self, table, change, write, done).settled)
@@ -190,7 +190,7 @@ class _Commit(msgspec.Struct, frozen=True, gc=False):
 
     def settled(self, error: StorageError | None) -> None:
         """Enter the change if the store has settled it, and end the write."""
-        log, table, change, done = self.log, self.table, self.change, self.done
+        log, table, change = self.log, self.table, self.change
         if error is None:
             # Before the table is changed: observers and watchers that read the revision must not find one before their
             # event.
@@ -199,6 +199,7 @@ class _Commit(msgspec.Struct, frozen=True, gc=False):
             if log.followers:
                 for follower in log.followers:
                     follower.settled(self.write, None)
+        done = self.done
         if done is None:
             return
         entry = change.entry

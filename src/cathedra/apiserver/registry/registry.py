@@ -20,7 +20,7 @@ from cathedra.apiserver.registry.deviceholders import guard_devices
 from cathedra.apiserver.registry.layout import LogLayout, SharedLayout
 from cathedra.apiserver.registry.sharedcommitlog import SharedCommitLog
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.registry.table import Table
+from cathedra.apiserver.registry.table import Table, end_of
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage import primary
@@ -175,7 +175,7 @@ class Registry:
         table = self._tables.get(resource)
         # As in `quiet`: further writes may begin while one is awaited.
         while table is not None and table.under_way:
-            await _ended(next(iter(table.under_way.values())))
+            await end_of(table.under_way, next(iter(table.under_way)))
 
     def remove_table(self, resource: GroupResource) -> None:
         """Stop serving a resource and end its watches."""
@@ -187,7 +187,7 @@ class Registry:
         """Return the state of a key once no write on it is under way."""
         # A loop: another request may have begun a write before this task ran.
         while key in table.under_way:
-            await _ended(table.under_way[key])
+            await end_of(table.under_way, key)
         return table.get(key)
 
     def put(
@@ -281,14 +281,6 @@ def _check_removal(table: Table, previous: StoredObject) -> None:
         raise WriteConflict(previous.key)
 
 
-async def _ended(waiting: list[asyncio.Future[None]]) -> None:
-    """Wait for the end of a write."""
-    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    # A future for each waiting request. A shared one would be cancelled for all when one client leaves.
-    waiting.append(ended)
-    await ended
-
-
 def _adapted(table: Table, definition: AnyDefinition, adapt: Adapt) -> dict[str, StoredObject]:
     return {
         entry.key: StoredObject(entry.key, adapt(definition, entry.object), entry.revision) for entry in table.entries()
@@ -374,18 +366,16 @@ class ReplicaConnection(asyncio.Protocol):
         else:
             (table, key), writing = located, located[0].under_way
             current = 0 if (found := table.get(key)) is None else found.revision
-        if (waiting := writing.get(key)) is not None:
-            # Writes of one object wait for each other, so the next one is compared with a settled state.
-            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            # The comparison is repeated from the start: the write that was waited for may have changed the revision.
-            ended.add_done_callback(lambda _: self._write(message))
-            waiting.append(ended)
+        if key in writing:
+            # Writes of one object wait for each other, so the next one is compared with a settled state. The comparison
+            # is repeated from the start: the write that was waited for may have changed the revision.
+            end_of(writing, key).add_done_callback(lambda _: self._write(message))
             return
         if current != message.expected or not self._agrees(message, located):
             self._send(primary.Refused(message.id, current))
             return
         # Reserved before the log is called: it may settle at once, and a later message must already find the key taken.
-        writing[key] = []
+        writing[key] = ()
 
         def failed(error: str) -> None:
             self._send(primary.Refused(message.id, 0, error))

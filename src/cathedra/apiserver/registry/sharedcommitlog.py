@@ -312,7 +312,7 @@ class SharedCommitLog:
         # Noted in the turn in which the write is sent: it may come back on the watch before its answer.
         self._own[table.stored_under + key] = own = _OwnWrite(table, key, obj, value, done, locks)
         if locks:
-            table.under_way[key] = []
+            table.under_way[key] = ()
         # The loop keeps weak references to tasks only. Without this set a write whose client has left could be
         # collected midway.
         self._tasks.add(writing)
@@ -523,7 +523,7 @@ class SharedCommitLog:
             table.forget(min(self._compacted, self._settled))
 
     def _shielded(self, work: Any, table: Table, key: str) -> asyncio.Future[Any]:
-        table.under_way[key] = []
+        table.under_way[key] = ()
         task = self._spawn(work)
         task.add_done_callback(lambda _: table.end(key))
         return asyncio.shield(task)

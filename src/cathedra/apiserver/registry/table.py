@@ -32,6 +32,10 @@ _FEW_KEYS: Final = 64
 """From about this many new keys on, sorting all keys is faster than inserting them, among 5,000 as among 50,000."""
 
 
+UnderWay = dict[str, tuple[asyncio.Future[None], ...]]
+"""By key with a write under way: the futures of those that wait for its end."""
+
+
 class TooOld(LookupError):
     """The revision lies before the history's floor."""
 
@@ -52,9 +56,9 @@ class Table:
         self.definition = definition
         self.stored_under = stored_under
         """Prefix of the keys in the store."""
-        self.under_way: dict[str, list[asyncio.Future[None]]] = {}
-        """By key with a write under way: futures to be set at its end. This is the lock of an object: no request begins
-        a write on a key that is here, so each is compared with a settled state."""
+        self.under_way: UnderWay = {}
+        """This is the lock of an object: no request begins a write on a key that is here, so each is compared with a
+        settled state."""
         self.check: Callable[[str, StoredObject | None, KubeObject], Collection[str]] | None = None
         """Compares an object that is to be written with others of the table, which no lock of a single object covers.
         It is called in the same turn in which the write is put into the log, and raises the refusal. It returns the
@@ -224,8 +228,7 @@ class Table:
 
     def forget(self, revision: int) -> None:
         """Drop the history up to a revision, which becomes the floor."""
-        while self._history and self._history[0].revision <= revision:
-            self._drop()
+        self.trim(revision)
         # Never lowered, or a watch could start where changes are missing.
         self._floor = max(self._floor, revision)
 
@@ -571,6 +574,14 @@ class SortedKeys:
             self._sorted += self._added
             self._sorted.sort()
         self._added.clear()
+
+
+def end_of(under_way: UnderWay, key: str) -> asyncio.Future[None]:
+    """Return a future that is set at the end of the write of ``key`` that is under way."""
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    # A future for each that waits. A shared one would be cancelled for all when one client leaves.
+    under_way[key] = (*under_way[key], ended)
+    return ended
 
 
 def wake(waiting: Iterable[asyncio.Future[None]]) -> None:

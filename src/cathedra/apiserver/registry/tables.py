@@ -6,7 +6,6 @@ its resource begins to be served after the store has been read.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -16,7 +15,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import decode, encode
 from cathedra.apiserver.registry.layout import Decode, Layout
 from cathedra.apiserver.registry.storedobject import EncodedForms, StoredObject
-from cathedra.apiserver.registry.table import Table
+from cathedra.apiserver.registry.table import Table, UnderWay
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.protocol import PastWrite, Record, StorageError, StoreContent, Write
 from cathedra.kinds.definition import AnyDefinition
@@ -37,7 +36,7 @@ class Tables:
         self.by_resource: Mapping[GroupResource, Table] = self._tables
         self._by_prefix: dict[str, Table] = {}
         self._unclaimed: dict[str, Record] = {}
-        self.under_way: dict[str, list[asyncio.Future[None]]] = {}
+        self.under_way: UnderWay = {}
         """As `Table.under_way`, for keys that no table claims."""
         for definition in definitions:
             # A kind that is served in two groups has one table. Two would show different objects under the two names.
