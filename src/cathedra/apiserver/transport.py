@@ -154,16 +154,16 @@ class InProcessTransport:
         )
 
     async def _create(self, asked: APICall, record: RequestRecord | None) -> Any:
-        call, obj = self._begin(asked, record), asked.body
+        call, body = self._begin(asked, record), asked.body
         if self._gives_way:
             await asyncio.sleep(0)
         if self._is_shared and not is_compared("create", call.resource, call.subresource):
             await self._server.registry.catch_up()
         if call.subresource or call.definition.group_resource in REVIEWS:
-            return _shown(await self._operations.create(call, obj), record)
-        obj = self._readers[type(obj)](obj)
-        if obj is not asked.body:
-            _note_unfit(call, asked.body)
+            return _shown(await self._operations.create(call, body), record)
+        obj = self._readers[type(body)](body)
+        if obj is not body:
+            _note_unfit(call, body)
         return _shown(await create.create(self._server, call, obj), record)
 
     async def _update(self, asked: APICall, record: RequestRecord | None) -> Any:
@@ -172,9 +172,10 @@ class InProcessTransport:
         call = self._begin(asked, record)
         if self._gives_way:
             await asyncio.sleep(0)
-        obj = self._readers[type(asked.body)](asked.body)
-        if obj is not asked.body:
-            _note_unfit(call, asked.body)
+        body = asked.body
+        obj = self._readers[type(body)](body)
+        if obj is not body:
+            _note_unfit(call, body)
         return _shown(await update.update(self._server, call, obj), record)
 
     async def _patch(self, asked: APICall, record: RequestRecord | None) -> Any:
@@ -243,15 +244,16 @@ class InProcessTransport:
         Raises:
             StatusError: 403, the user lacks the right; 404, the resource is not served.
         """
-        ref, verb, name, options = asked.ref, asked.verb, asked.name, asked.options
-        route = self._catalog.by_key.get((ref.group, ref.version, ref.resource, asked.subresource))
+        ref, name, subresource = asked.ref, asked.name, asked.subresource
+        route = self._catalog.by_key.get((ref.group, ref.version, ref.resource, subresource))
         if (
             route is None
             or (definition := route.definition) is None
             or (version := route.served) is None
             or (strategy := route.strategy) is None
         ):
-            definition, version, strategy = _reviewed(ref, asked.subresource)
+            definition, version, strategy = _reviewed(ref, subresource)
+        verb, options = asked.verb, asked.options
         if not name and verb in _NAMED:
             raise not_found(GroupResource(ref.group, ref.resource), name)
         call = Call(
@@ -262,7 +264,7 @@ class InProcessTransport:
             strategy,
             asked.namespace if definition.namespaced else "",
             name,
-            asked.subresource,
+            subresource,
             self._release,
             self._trusted,
             options.dry_run,
@@ -300,8 +302,9 @@ def _shown(answer: CallAnswer, record: RequestRecord | None) -> Any:
     if entry is None:
         shown = answer.value
     else:
-        # Fast path: objects are stored in the version of nearly all calls.
-        shown = entry.object if type(entry.object) is version.type else entry.view(version)
+        shown = entry.object
+        if type(shown) is not version.type:  # objects are stored in the version of nearly all calls
+            shown = entry.view(version)
     if record is not None:
         record.status = answer.status
         record.response_body = encode(shown)
