@@ -57,8 +57,9 @@ class AdmissionAttributes(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def name(self) -> str:
-        """The object's name; "" if the server is to make one."""
-        return self.call.name
+        """The object's name, which a creation has in the object alone; "" if the server is to make one."""
+        name: str = self.call.name or ("" if self.object is None else self.object.metadata.name)
+        return name
 
     @property
     def subresource(self) -> str:

@@ -53,13 +53,13 @@ class EscalationCheck(AdmissionPlugin):
     def _check_role(self, request: AdmissionAttributes) -> None:
         new, old = request.object, request.old_object
         aggregates = getattr(new, "aggregation_rule", None)
-        if self._may(request, "escalate", _name(request), request.definition.plural):
+        if self._may(request, "escalate", request.name, request.definition.plural):
             return
         # An aggregation rule collects the rules of any role with the labels, now and later.
         is_new = aggregates is not None and (old is None or old.aggregation_rule != aggregates)
         if is_new and self._lacks(request, EVERYTHING):
             why = "must have cluster-admin privileges to use an aggregationRule"
-            raise forbidden(request.definition.group_resource, _name(request), why)
+            raise forbidden(request.definition.group_resource, request.name, why)
         # Labels of a role may be changed by those who do not hold its rules.
         if old is not None and (new.rules or ()) == (old.rules or ()):
             return
@@ -88,7 +88,7 @@ class EscalationCheck(AdmissionPlugin):
         lines = "\n".join(sorted({describe(rule) for rule in compact(missing)}))
         raise forbidden(
             request.definition.group_resource,
-            _name(request),
+            request.name,
             shortened_text(
                 f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently '
                 f"held:\n{lines}"
@@ -106,7 +106,7 @@ class EscalationCheck(AdmissionPlugin):
             return uncovered(held, rules)
         except TooManyParts:
             why = "the rules stand for too many single permissions to be compared with those that the user has"
-            raise forbidden(request.definition.group_resource, _name(request), why) from None
+            raise forbidden(request.definition.group_resource, request.name, why) from None
 
     def _may(self, request: AdmissionAttributes, verb: str, name: str, plural: str) -> bool:
         question = Attributes(
@@ -119,8 +119,3 @@ class EscalationCheck(AdmissionPlugin):
             name=name,
         )
         return self._authorizer.authorize(question).allowed
-
-
-def _name(request: AdmissionAttributes) -> str:
-    name: str = request.name or request.object.metadata.name
-    return name

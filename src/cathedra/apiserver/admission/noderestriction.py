@@ -164,9 +164,8 @@ class NodeRestriction(AdmissionPlugin):
             raise _refused(request, f'node "{node}" cannot update extended resource claim status')
 
     def _node(self, request: AdmissionAttributes, node: str) -> None:
-        name = request.name or (request.object.metadata.name if request.object is not None else "")
-        if name != node:
-            raise _refused(request, f'node "{node}" is not allowed to modify node "{name}"')
+        if request.name != node:
+            raise _refused(request, f'node "{node}" is not allowed to modify node "{request.name}"')
         new: Node | None = request.object
         if new is None:
             return
@@ -219,11 +218,11 @@ class NodeRestriction(AdmissionPlugin):
     def _lease(self, request: AdmissionAttributes, node: str) -> None:
         if request.namespace != _LEASE_NAMESPACE:
             raise _refused(request, f'can only access leases in the "{_LEASE_NAMESPACE}" system namespace')
-        if _name_of(request) != node:
+        if request.name != node:
             raise _refused(request, "can only access node lease with the same name as the requesting node")
 
     def _csi_node(self, request: AdmissionAttributes, node: str) -> None:
-        if _name_of(request) != node:
+        if request.name != node:
             raise _refused(request, "can only access CSINode with the same name as the requesting node")
 
     def _slice(self, request: AdmissionAttributes, node: str) -> None:
@@ -233,22 +232,14 @@ class NodeRestriction(AdmissionPlugin):
             raise _refused(request, "can only delete ResourceSlice with the same NodeName as the requesting node")
 
     def _stored_pod(self, request: AdmissionAttributes) -> Any:
-        name = request.name or request.object.metadata.name
-        pod = self._registry.find(_PODS, f"{request.namespace}/{name}")
+        pod = self._registry.find(_PODS, f"{request.namespace}/{request.name}")
         if pod is None:
-            raise not_found(_PODS, name)
+            raise not_found(_PODS, request.name)
         return pod
 
 
 def _refused(request: AdmissionAttributes, why: str) -> StatusError:
-    return forbidden(request.definition.group_resource, _name_of(request), why)
-
-
-def _name_of(request: AdmissionAttributes) -> str:
-    if request.name or request.object is None:
-        return request.name
-    name: str = request.object.metadata.name
-    return name
+    return forbidden(request.definition.group_resource, request.name, why)
 
 
 def _taints(node: Node) -> tuple[Any, ...]:

@@ -54,7 +54,7 @@ class ServerContext(msgspec.Struct, frozen=True):
 
     def table(self, call: Call) -> Table:
         """Return the table of the resource of a call."""
-        return self.place(call)[0]
+        return self.registry.by_resource[call.definition.table]
 
     def place(self, call: Call) -> tuple[Table, str]:
         """Return the table of the resource of a call, and the key of its object there."""

@@ -74,9 +74,6 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
         StatusError: it was refused; nothing changed.
     """
     named = obj.metadata.name
-    # Admission plugins and validation must see the name of the object, which a POST does not have in its path.
-    if call.name != named:
-        call = replace(call, name=named)
     # Defaults come before admission, so plugins and webhooks see a complete object; validation comes after it, so that
     # what they changed is validated too.
     called = server.admission.called(call, "CREATE")
@@ -92,8 +89,6 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
         # Named before its kind prepares it: labels may contain the name.
         new = strategy.prepare_create(replace(obj, metadata=fresh(metadata, now, server.random)), context)
         name = new.metadata.name
-        if call.name != name:
-            call = replace(call, name=name)
         errors = strategy.validate_access(new, context)
         errors += validate_new_metadata(definition, new.metadata, context.gates)
         if selectors := strategy.selectors(new):
@@ -116,7 +111,7 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
             await server.admission.validate(AdmissionAttributes(call, "CREATE", new, None), called)
         if new.metadata.resource_version:
             new = _without_version(call, new)
-        table, key = server.place(call)
+        table, key = server.table(call), f"{call.namespace}/{name}" if call.namespace else name
         # A write of the same key that is not yet durable decides first: if it fails, the key is free.
         present = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
         if present is None:

@@ -265,8 +265,7 @@ def _fails(policy: Policy) -> bool:
 
 
 def _refusal(request: AdmissionAttributes, denial: _Denial) -> StatusError:
-    name = request.name or (request.object.metadata.name if request.object is not None else "")
-    error = forbidden(request.definition.group_resource, name, denial.text)
+    error = forbidden(request.definition.group_resource, request.name, denial.text)
     reason = denial.reason or "Invalid"
     details = replace(error.status.details or StatusDetails(), causes=(StatusCause(message=denial.text),))
     return failure(_CODES.get(reason, 422), reason, error.status.message, details)

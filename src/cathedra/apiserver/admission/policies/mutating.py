@@ -315,8 +315,7 @@ def _refuse(
 
 def _refusal(request: AdmissionAttributes, refusals: list[tuple[str, str]]) -> StatusError:
     """403 with the text and reason of the first refusal, and all of them as causes."""
-    name = request.name or (request.object.metadata.name if request.object is not None else "")
-    error = forbidden(request.definition.group_resource, name, "")
+    error = forbidden(request.definition.group_resource, request.name, "")
     causes = tuple(StatusCause(message=text) for text, _ in refusals)
     details = replace(error.status.details or StatusDetails(), causes=causes)
     message, reason = refusals[0]

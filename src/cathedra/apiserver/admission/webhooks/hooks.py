@@ -152,8 +152,7 @@ class Hooks:
         decisions = result.decisions
         for decision in decisions:
             if decision.evaluation == "error" and decision.action == "deny":
-                name = request.name or (request.object.metadata.name if request.object is not None else "")
-                raise forbidden(request.definition.group_resource, name, decision.message)
+                raise forbidden(request.definition.group_resource, request.name, decision.message)
         return any(decision.evaluation == "deny" for decision in decisions)
 
     def _hooks(self) -> tuple[ConfiguredWebhook, ...]:
