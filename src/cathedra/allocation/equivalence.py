@@ -268,7 +268,9 @@ class NodeEquivalence:
         pools = {change[:2] for change in changes} if changes is not None else _differing(ledger, before)
         supplies: dict[NodeSupply, PoolSupply] = {}
         for pool in pools:
-            supplies |= self._holding(pool, changes)
+            seeing = self._supplies_of_pool.get(pool)
+            if seeing:
+                supplies |= seeing if changes is None or len(seeing) <= _FEW else self._holding(pool, seeing, changes)
         renewed: dict[tuple[NodeClass | None, object], NodeClass] = {}
         for supply, seen in supplies.items():
             # Rows that had equal classes before have equal classes again if they have one supply, or if only one pool
@@ -282,19 +284,14 @@ class NodeEquivalence:
                 self._rows[row] = found
                 self._changed.note(row)
 
-    def _holding(self, pool: PoolID, changes: set[DeviceID] | None) -> Mapping[NodeSupply, PoolSupply]:
-        """Return the supplies for which a change of the holdings of ``pool`` may matter, and how they see it."""
-        supplies = self._supplies_of_pool.get(pool, {})
-        if len(supplies) <= _FEW or changes is None:
-            return supplies
+    def _holding(
+        self, pool: PoolID, supplies: Mapping[NodeSupply, PoolSupply], changes: Iterable[DeviceID]
+    ) -> Mapping[NodeSupply, PoolSupply]:
+        """Return those of ``supplies``, which all have ``pool``, for which a change of its holdings may matter."""
         if any(seen.counters for seen in supplies.values()):
             # Holdings affect every node, because of shared counters.
             return supplies
-        return self._finding(pool, [change[2] for change in changes if change[:2] == pool])
-
-    def _finding(self, pool: PoolID, devices: Iterable[str]) -> Mapping[NodeSupply, PoolSupply]:
-        """Return the supplies that have some of these devices of a pool that is seen in many ways."""
-        supplies = self._supplies_of_pool[pool]
+        devices = [change[2] for change in changes if change[:2] == pool]
         # Asking each supply whether it has the device would be linear in the nodes for each claim.
         finder = self._finders.get(pool)
         if finder is None:

@@ -341,7 +341,7 @@ class Filters:
         refused: dict[str, Status] = {}
         for call in batched if batched is not None else self._profile.filters(state):
             for name, status in _refusals(call, state, info, nodes):
-                if call.plugin.name == DEVICES:
+                if call[0].name == DEVICES:
                     refused[name] = status
                 else:
                     outside.setdefault(name, []).append(status)
@@ -401,11 +401,11 @@ def _out_of_scope(scope: Scope, names: Sequence[str]) -> dict[str, list[Status]]
 def _refusals(
     call: FilterCall, state: CycleState, pod: PodInfo, nodes: Iterable[NodeInfo]
 ) -> Iterable[tuple[str, Status]]:
-    plugin = call.plugin
+    plugin, _, passing, refused = call
     for node in nodes:
-        if node in call.passing:
+        if node in passing:
             continue
-        found = call.refused.get(node) or plugin.filter(state, pod, node)
+        found = refused.get(node) or plugin.filter(state, pod, node)
         if found is not None:
             yield node.name, found.of(plugin.name)
 

@@ -221,8 +221,8 @@ class NodeSearch:
             refusal = _run(self._profile, pod, trial)
             if refusal is not None:
                 return refusal
-            for call in filters:
-                call.plugin.passed_beside(state, trial, node.name)
+            for plugin, *_ in filters:
+                plugin.passed_beside(state, trial, node.name)
         return self._profile.filter(filters, state, pod, node)
 
 
@@ -238,8 +238,7 @@ def _all_pass(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo], existing
     """Return True if all filters are known to pass each of ``nodes``; ``existing`` is the number of all nodes."""
     asked: frozenset[NodeInfo] | None = None
     last: Set[NodeInfo] | None = None
-    for call in filters:
-        passing = call.passing
+    for _, _, passing, _ in filters:
         if passing is last:
             # Filters with predicates share one set of passing nodes.
             continue
@@ -257,12 +256,12 @@ def _all_pass(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo], existing
 
 def _passing_all(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo]) -> Set[NodeInfo]:
     """Return those of ``nodes`` that all filters are known to pass."""
-    if any(not call.passing for call in filters):
+    if not all(passing for _, _, passing, _ in filters):
         return frozenset()
-    passing = set(nodes)
-    for call in filters:
-        passing &= call.passing
-    return passing
+    common = set(nodes)
+    for _, _, passing, _ in filters:
+        common &= passing
+    return common
 
 
 def _refused_first(
@@ -274,14 +273,14 @@ def _refused_first(
     ``existing`` is the number of all nodes.
     """
     asked: frozenset[NodeInfo] | None = None
-    for number, call in enumerate(filters, start=1):
-        if call.refused:
-            return number, call.refused
-        if len(call.passing) == existing:
+    for number, (_, _, passing, refused) in enumerate(filters, start=1):
+        if refused:
+            return number, refused
+        if len(passing) == existing:
             continue
         if asked is None:
             asked = frozenset(nodes)
-        if not asked <= call.passing:
+        if not asked <= passing:
             break
     return 0, _UNREFUSED
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from cathedra.scheduler.framework.plugin import (
     FilterPlugin,
     NodePredicate,
@@ -28,13 +26,8 @@ _Weighted = tuple[int, Callable[..., int], Given]
 _NONE: Final = frozenset[str]()
 
 
-class PodPredicates(msgspec.Struct, frozen=True, gc=False):
-    """The predicates of a profile's filters for one pod."""
-
-    of_plugins: Mapping[FilterPlugin, NodePredicate]
-    """The filters that have a predicate for the pod."""
-    all: NodePredicate | None
-    """The conjunction of all predicates; None if there are none."""
+PodPredicates = tuple[Mapping[FilterPlugin, NodePredicate], NodePredicate | None]
+"""The filters that have a predicate for one pod, and the conjunction of all predicates; None if there are none."""
 
 
 class ProfilePlugins:
@@ -61,7 +54,7 @@ class ProfilePlugins:
             predicate = plugin.predicate(pod)
             if predicate is not None:
                 of_plugins[plugin] = predicate
-        return PodPredicates(of_plugins, all_of(of_plugins.values()))
+        return of_plugins, all_of(of_plugins.values())
 
     def scores(self, pod: PodInfo) -> tuple[Sequence[ScorePlugin], NodeScore | None, Sequence[ScorePlugin]]:
         """Return the plugins that score each node by itself for ``pod``; the weighted sum of their scores, None if

@@ -61,14 +61,9 @@ class Scope(msgspec.Struct, frozen=True):
 ALL_NODES: Final = Scope()
 
 
-class FilterCall(msgspec.Struct, frozen=True, gc=False):
-    """A filter plugin, and the nodes for which it need not be called."""
-
-    plugin: FilterPlugin
-    evaluations: Evaluations
-    """Counts the nodes that the plugin has judged."""
-    passing: Set[NodeInfo] = _NONE
-    refused: Mapping[NodeInfo, Status] = _UNREFUSED
+FilterCall = tuple[FilterPlugin, Evaluations, Set[NodeInfo], Mapping[NodeInfo, Status]]
+"""A filter plugin, the counter of the nodes that it has judged, and the nodes for which it need not be called: those
+that pass, and those that it refuses."""
 
 
 class Profile:
@@ -148,14 +143,14 @@ class Profile:
         """Call a plugin, and report the duration to the observer."""
         began = self._now()
         answer = call(*args)
-        self._ran(plugin.name, point, _outcome(answer), self._now() - began)
+        self._ran(plugin.name, point, "Success" if answer is None else _outcome(answer), self._now() - began)
         return answer
 
     async def _awaited(self, plugin: Plugin, point: str, call: Awaitable[R]) -> R:
         """Do the same as `_measured` for a call that is awaited, of a plugin that talks to the API."""
         began = self._now()
         answer = await call
-        self._ran(plugin.name, point, _outcome(answer), self._now() - began)
+        self._ran(plugin.name, point, "Success" if answer is None else _outcome(answer), self._now() - began)
         return answer
 
     def _ran_together(self, plugins: Collection[Plugin], point: str, began: float) -> None:
@@ -231,7 +226,11 @@ class Profile:
     def filters(self, state: CycleState) -> Sequence[FilterCall]:
         """Return the filters that take part in this cycle."""
         skipped = state.skipped_filters
-        return [FilterCall(plugin, counter) for name, plugin, counter in self._counted_filters if name not in skipped]
+        return [
+            (plugin, counter, _NONE, _UNREFUSED)
+            for name, plugin, counter in self._counted_filters
+            if name not in skipped
+        ]
 
     def refuses_all(self, state: CycleState, pod: PodInfo) -> bool:
         """Return True if it is known without a computation that some filter refuses every node of the snapshot."""
@@ -247,39 +246,39 @@ class Profile:
         predicates = state.predicates
         if predicates is None:
             predicates = state.predicates = self._searching.predicates(pod)
-        passing = _meeting(predicates.all, state.snapshot, nodes)
+        of_plugins, common = predicates
+        passing = _meeting(common, state.snapshot, nodes)
         if passing is not None and state.measured:
-            self._ran_together(predicates.of_plugins, "Filter", began)
+            self._ran_together(of_plugins, "Filter", began)
         # If the common predicate holds for all these nodes, none of its plugins can refuse one.
-        met = {} if passing is None else predicates.of_plugins
+        met = {} if passing is None else of_plugins
         calls: list[FilterCall] = []
         for name, plugin, counter in self._counted_filters:
             if name in skipped:
                 continue
             if plugin in met:
-                calls.append(FilterCall(plugin, counter, passing or _NONE))
+                calls.append((plugin, counter, passing or _NONE, _UNREFUSED))
                 continue
             if state.measured:
                 batch = self._measured(plugin, "Filter", plugin.filter_batch, state, pod, nodes)
             else:
                 batch = plugin.filter_batch(state, pod, nodes)
-            calls.append(FilterCall(plugin, counter, batch.passing, batch.refused))
+            calls.append((plugin, counter, batch.passing, batch.refused))
         return calls
 
     def count_batch(self, filters: Sequence[FilterCall], nodes: int) -> None:
         """Count ``nodes`` evaluations of each of ``filters``, whose results were computed in a batch."""
-        for call in filters:
-            call.evaluations.times += nodes
+        for _, evaluations, _, _ in filters:
+            evaluations.times += nodes
 
     def filter(self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Return the first refusal of ``node``; an error gets kube-scheduler's words."""
-        for call in filters:
-            plugin = call.plugin
-            call.evaluations.times += 1
+        for plugin, evaluations, passing, refused in filters:
+            evaluations.times += 1
             # Tested before the refusals: nearly every node is in the set.
-            if node in call.passing:
+            if node in passing:
                 continue
-            status = call.refused.get(node)
+            status = refused.get(node)
             if status is None and state.measured:
                 status = self._measured(plugin, "Filter", plugin.filter, state, pod, node)
             elif status is None:

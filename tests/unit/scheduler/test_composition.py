@@ -45,7 +45,7 @@ def composed() -> Profile:
 def test_filters_are_asked_in_kube_schedulers_order() -> None:
     """A node that an earlier plugin refuses never reaches DynamicResources, so the order is part of the behaviour."""
     state = CycleState(Cache().snapshot())
-    names = [call.plugin.name for call in composed().filters(state)]
+    names = [plugin.name for plugin, *_ in composed().filters(state)]
     assert names[:5] == ["NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts"]
     assert names.index("NodeResourcesFit") < names.index("DynamicResources")
 

@@ -62,7 +62,7 @@ def predicate_of(info: PodInfo) -> NodePredicate:
     filters = [one for one in PLUGINS if isinstance(one, FilterPlugin)]
     scores = [one for one in PLUGINS if isinstance(one, ScorePlugin)]
     plugins = ProfilePlugins(filters, scores, {one.name: one.weight for one in scores})
-    found = plugins.predicates(info).all
+    _, found = plugins.predicates(info)
     assert found is not None
     return found
 

@@ -115,7 +115,7 @@ def test_a_plugin_that_skips_is_not_asked_about_nodes() -> None:
     profile = Profile([Says("A", log, Status(Code.SKIP)), Says("B", log)])
     cycle = state()
     assert profile.pre_filter(cycle, POD, cycle.snapshot) == Scope()
-    assert [call.plugin.name for call in profile.filters(cycle)] == ["B"]
+    assert [plugin.name for plugin, *_ in profile.filters(cycle)] == ["B"]
 
 
 def test_nodes_are_narrowed_to_those_that_all_plugins_mean() -> None:

@@ -228,7 +228,7 @@ class FreeDevices:
 
     def refusal(self, claim: ResourceClaim) -> Status | None:
         """Return the reason why a claim cannot be allocated on any node; None if none is known."""
-        if self.is_in_flight(claim):
+        if claim.metadata.uid in self._in_flight:
             return unresolvable(f"resource claim {_name(claim)} is in the process of being allocated")
         for request in claim.spec.devices.requests or ():
             asked = request.exactly

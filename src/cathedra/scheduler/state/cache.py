@@ -66,11 +66,17 @@ class Cache:
         """Add a pod that has a node, or confirm an assumed one."""
         uid = pod.metadata.uid
         place = self._places.get(uid)
-        if place is None:
-            self._put(PodInfo(pod))
-            return
-        self._assumed.discard(uid)
-        self._replace(pod, place)
+        if place is not None:
+            self._assumed.discard(uid)
+            info = self._nodes[place]
+            later = info.pods[uid].taking_the_same(pod) if pod.spec.node_name == place else None
+            if later is not None:
+                # Most updates of a running pod change its status only. The generation of the node stays, so that
+                # results about the node are not computed again for each of them.
+                info.renew(later)
+                return
+            self._take(uid)
+        self._put(PodInfo(pod))
 
     def remove_pod(self, uid: str) -> None:
         """Remove a pod that has gone."""
@@ -122,18 +128,6 @@ class Cache:
         self._places[pod.uid] = name
         if pod.has_affinity:
             self._with_affinity[name] = self._with_affinity.get(name, 0) + 1
-
-    def _replace(self, pod: Pod, place: str) -> None:
-        info = self._nodes[place]
-        uid = pod.metadata.uid
-        later = info.pods[uid].taking_the_same(pod) if pod.spec.node_name == place else None
-        if later is not None:
-            # Most updates of a running pod change its status only. The generation of the node stays, so that results
-            # about the node are not computed again for each of them.
-            info.renew(later)
-            return
-        self._take(uid)
-        self._put(PodInfo(pod))
 
     def _take(self, uid: str) -> None:
         name = self._places.pop(uid, None)
