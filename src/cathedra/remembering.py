@@ -306,7 +306,15 @@ def everything_but(kind: type[msgspec.Struct], reasons: Mapping[str, str]) -> Ca
     if not mappings:
         return plain
     readers = list(map(attrgetter, mappings))
-    return lambda struct: (plain(struct), *[tuple(mapping(struct).items()) for mapping in readers])
+
+    def read_all(struct: Any) -> Hashable:
+        key: tuple[Hashable, ...] = (plain(struct),)
+        for mapping in readers:
+            items = mapping(struct)
+            key += (tuple(items.items()) if items else (),)  # mostly there are none
+        return key
+
+    return read_all
 
 
 def _reader(names: Sequence[str]) -> Callable[[Any], Hashable]:

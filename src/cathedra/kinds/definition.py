@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import force_setattr, replace
 
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.field import ErrorList, ErrorType
+from cathedra.api.field import ErrorType, FieldError
 from cathedra.api.formats import Format, dns_subdomain
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.kinds.deletion import DeletionRules
@@ -143,27 +143,27 @@ class Strategy(Generic[T]):
         """Clear the status, drop fields behind closed gates, set the first generation."""
         return obj
 
-    def validate_access(self, obj: T, context: RequestContext) -> ErrorList:
+    def validate_access(self, obj: T, context: RequestContext) -> Sequence[FieldError]:
         """Return the errors of a new object that its namespace causes. Kubernetes reports them before those of
         metadata."""
-        return ErrorList()
+        return ()
 
     def selectors(self, obj: T) -> Sequence[str]:
         """Return the device selectors that `validate_create` would compile, if they are many and therefore must be
         compiled one by one beforehand. An empty sequence means that they are few."""
         return ()
 
-    def validate_create(self, obj: T, context: RequestContext) -> ErrorList:
+    def validate_create(self, obj: T, context: RequestContext) -> Sequence[FieldError]:
         """Return the errors of a new object besides those of its metadata, in Kubernetes' order."""
-        return ErrorList()
+        return ()
 
     def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
         """Keep what may not change here, drop fields behind closed gates unless in use, count the generation."""
         return new
 
-    def validate_update(self, new: T, old: T, context: RequestContext) -> ErrorList:
+    def validate_update(self, new: T, old: T, context: RequestContext) -> Sequence[FieldError]:
         """Everything that is wrong with a change, in Kubernetes' order."""
-        return ErrorList()
+        return ()
 
     def preparation_warnings(self, obj: T) -> Sequence[str]:
         """Texts for ``Warning`` headers of a new object that are sent even if it is refused."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
 from cathedra.api import resource
 from cathedra.api.core import core_v1
-from cathedra.api.field import ErrorList
+from cathedra.api.field import ErrorList, FieldError
 from cathedra.api.struct import from_dict
 from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
 from cathedra.kinds.served import all_definitions
@@ -93,18 +93,16 @@ def definition_of(plural: str, release: str = "1.37", *, everything: bool = True
 def created(strategy: Strategy[Any], obj: Any, request: RequestContext) -> tuple[Any, ErrorList]:
     """The object as it would be stored, and what is wrong with it."""
     made = strategy.prepare_create(strategy.default(obj, request), request)
-    errors = strategy.validate_access(made, request)
-    errors.extend(strategy.validate_create(made, request))
-    return made, errors
+    return made, ErrorList([*strategy.validate_access(made, request), *strategy.validate_create(made, request)])
 
 
 def updated(strategy: Strategy[Any], new: Any, old: Any, request: RequestContext) -> tuple[Any, ErrorList]:
     """The changed object as it would be stored, and what is wrong with the change."""
     made = strategy.prepare_update(strategy.default(new, request), old, request)
-    return made, strategy.validate_update(made, old, request)
+    return made, ErrorList(strategy.validate_update(made, old, request))
 
 
-def texts(errors: ErrorList) -> list[str]:
+def texts(errors: Iterable[FieldError]) -> list[str]:
     """The errors as clients read them."""
     return [str(error) for error in errors]
 

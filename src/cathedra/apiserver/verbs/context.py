@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.field import ErrorList
+from cathedra.api.field import FieldError
 from cathedra.api.formats import dns_subdomain
 from cathedra.api.status import forbidden
 from cathedra.api.struct import encode
@@ -120,8 +120,12 @@ class ServerContext(msgspec.Struct, frozen=True):
         return await self.computations.compute(lambda _: work(), call.user.name)
 
     async def validated(
-        self, call: Call, context: RequestContext, obj: KubeObject, validate: Callable[[RequestContext], ErrorList]
-    ) -> ErrorList:
+        self,
+        call: Call,
+        context: RequestContext,
+        obj: KubeObject,
+        validate: Callable[[RequestContext], Sequence[FieldError]],
+    ) -> Sequence[FieldError]:
         """Return the errors of ``obj`` by a strategy whose validation is long.
 
         Raises:

@@ -89,8 +89,10 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
         # Named before its kind prepares it: labels may contain the name.
         new = strategy.prepare_create(replace(obj, metadata=fresh(metadata, now, server.random)), context)
         name = new.metadata.name
-        errors = strategy.validate_access(new, context)
-        errors += validate_new_metadata(definition, new.metadata, context.gates)
+        errors = [
+            *strategy.validate_access(new, context),
+            *validate_new_metadata(definition, new.metadata, context.gates),
+        ]
         if selectors := strategy.selectors(new):
             await _compiled(context, selectors)
         if strategy.is_lengthy:

@@ -216,7 +216,7 @@ class ControlledClaimStrategy(ClaimStrategy):
 
     def validate_create(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
         """Check all rules of a new claim."""
-        errors = super().validate_create(obj, context)
+        errors = ErrorList(super().validate_create(obj, context))
         _validate_controller(errors, _SPEC, controller_of(obj))
         return errors
 
@@ -231,7 +231,7 @@ class ControlledClaimStrategy(ClaimStrategy):
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
         """Require an unchanged spec, and validate it nevertheless."""
-        errors = super().validate_update(new, old, context)
+        errors = ErrorList(super().validate_update(new, old, context))
         _validate_controller(errors, _SPEC, controller_of(new))
         return errors
 

@@ -28,7 +28,6 @@ from cathedra.api.core.core_v1 import (
 )
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
-from cathedra.api.field import ErrorList
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.scheme import kind_of
@@ -107,8 +106,8 @@ def validated(
         metadata = replace(meta, namespace=namespace, name=name or f"{meta.generate_name}x")
         named = definition.strategy.default(replace(one, metadata=metadata), context)
         if isinstance(named, (ResourceClaim, ResourceClaimTemplate)):
-            errors: ErrorList = definition.strategy.validate_access(named, context)
-            errors.extend(definition.strategy.validate_create(named, context))
+            strategy = definition.strategy
+            errors = (*strategy.validate_access(named, context), *strategy.validate_create(named, context))
             if errors:
                 where = f"{gvk.kind} {namespace}/{metadata.name}"
                 if place_of is not None and (placed := place_of(one)).file:

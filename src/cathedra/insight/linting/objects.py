@@ -96,9 +96,11 @@ class ObjectChecks:
         defaulted = strategy.default(replace(obj, metadata=metadata), context)
         kept = strategy.prepare_create(defaulted, context)
         self._dropped(given, defaulted, kept, findings)
-        errors = strategy.validate_access(kept, context)
-        errors.extend(validate_new_metadata(definition, metadata, self._gates))
-        errors.extend(strategy.validate_create(kept, context))
+        errors = (
+            *strategy.validate_access(kept, context),
+            *validate_new_metadata(definition, metadata, self._gates),
+            *strategy.validate_create(kept, context),
+        )
         for error in errors or validate_path_name(metadata):
             _enter(given, error, findings)
         if not errors:

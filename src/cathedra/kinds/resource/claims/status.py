@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Final
 
 from cathedra.api import formats, resource
+from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, longer_than, problems_of
 from cathedra.api.jsonvalue import JSONObject
@@ -68,20 +69,36 @@ def validate_status_update(
     return errors
 
 
-def validate_differing(status: resource.ResourceClaimStatus) -> ErrorList:
-    """Apply the rules of what differs between claims of one template: places, nodes and consumers.
+def is_usual(
+    allocation: resource.AllocationResult, consumers: Sequence[resource.ResourceClaimConsumerReference]
+) -> bool:
+    """Return True if places, nodes and consumers, which differ between claims of one template, have the usual form,
+    which breaks no rule of `validate_status_update`.
 
-    They are among those of `validate_status_update`, and run for each status even if one like it was valid before
-    (`cathedra.kinds.resource.claims.strategy`).
+    Called for each status, even if one like it was valid before (`cathedra.kinds.resource.claims.strategy`).
     """
-    errors = ErrorList()
-    for result in _results(status):
-        _place(errors, _STATUS, result)
-    if status.allocation is not None:
-        _nodes(errors, _STATUS, status.allocation)
-    for consumer in status.reserved_for:
-        _consumer(errors, _STATUS, consumer)
-    return errors
+    for result in allocation.devices.results:
+        if problems_of(formats.dns_subdomain, result.pool) or problems_of(formats.dns_label, result.device):
+            return False
+    for consumer in consumers:
+        if not (consumer.resource and consumer.name and consumer.uid):
+            return False
+    node = "" if allocation.node_selector is None else only_node(allocation.node_selector)
+    return allocation.node_selector is None or not problems_of(formats.dns_subdomain, node)
+
+
+def only_node(selector: core_v1.NodeSelector) -> str:
+    """Return the only node that a selector matches, or "" if it is not limited to one by name."""
+    if len(selector.node_selector_terms or ()) != 1:
+        return ""
+    term = selector.node_selector_terms[0]
+    # Any further term or expression could match other nodes, and the node's token is bound to exactly one.
+    if term.match_expressions or len(term.match_fields) != 1:
+        return ""
+    field = term.match_fields[0]
+    if field.key != "metadata.name" or field.operator != "In" or len(field.values) != 1:
+        return ""
+    return field.values[0]
 
 
 def _place(errors: ErrorList, path: FieldPath, result: resource.DeviceRequestAllocationResult) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from cathedra.api import resource
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.field import ErrorList, FieldError
-from cathedra.api.resource import AllocatedDeviceStatus, AllocationResult, ResourceClaim
+from cathedra.api.resource import AllocatedDeviceStatus, ResourceClaim
 from cathedra.api.struct import replace
 from cathedra.kinds.columns import AGE, NAME, NAME_AND_AGE, age, name_and_age
 from cathedra.kinds.definition import (
@@ -28,7 +28,7 @@ from cathedra.kinds.definition import (
 from cathedra.kinds.resource.claims.conversion import CLAIM_SHAPES, TEMPLATE_SHAPES
 from cathedra.kinds.resource.claims.defaults import default_claim, default_template
 from cathedra.kinds.resource.claims.disabled_fields import enabled_claim_spec, enabled_claim_status
-from cathedra.kinds.resource.claims.status import validate_differing, validate_status_update
+from cathedra.kinds.resource.claims.status import is_usual, only_node, validate_status_update
 from cathedra.kinds.resource.claims.validation import (
     validate_admin_access,
     validate_claim,
@@ -120,10 +120,9 @@ class ClaimStrategy(_DefaultedClaim):
         """Return those of all requests, if they are many."""
         return many_selectors(obj.spec)
 
-    def validate_create(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
+    def validate_create(self, obj: resource.ResourceClaim, context: RequestContext) -> Sequence[FieldError]:
         """Check all rules of a new claim."""
-        gates, expressions = context.gates, context.expressions
-        return ErrorList(_new_claim_errors(obj.spec, obj.status, gates, expressions, context.api_version))
+        return _new_claim_errors(obj.spec, obj.status, context.gates, context.expressions, context.api_version)
 
     def prepare_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
@@ -136,12 +135,12 @@ class ClaimStrategy(_DefaultedClaim):
 
     def validate_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
-    ) -> ErrorList:
+    ) -> Sequence[FieldError]:
         """Refuse a changed spec."""
         # Most updates of the main resource change metadata alone, as those of finalizers do. Rules of the spec then
         # find nothing: the spec was valid when it was stored, and is immutable.
         if new.spec is old.spec and new.status is old.status and context.gates.has(behaviours.STORED_SPEC_UNVALIDATED):
-            return ErrorList()  # Until then the stored spec was validated, too; tags apply to changes.
+            return ()  # Until then the stored spec was validated, too; tags apply to changes.
         found = paths_of_release(validate_claim_update(new, old, context), context.gates)
         return with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
 
@@ -149,7 +148,7 @@ class ClaimStrategy(_DefaultedClaim):
 _BELOW: Final = "its own fields are in the key"
 
 
-_EACH_TIME: Final = "it differs from claim to claim; validate_differing runs each time"
+_EACH_TIME: Final = "it differs from claim to claim; is_usual checks it each time"
 
 
 _PERMISSIONS: Final = "permissions are checked each time"
@@ -214,7 +213,7 @@ _SHORT: Final = 512
 def allocation_key(new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext) -> Hashable:
     """Return all that the rules of a status depend on that gives a new claim its allocation, or that takes everything
     away from a claim, without what differs from claim to claim. None if it is another change, if it may be large, or if
-    a rule for what differs is broken."""
+    what differs has an unusual form."""
     status, before = new.status, old.status
     if new.spec is not old.spec or new.metadata.deletion_timestamp is not None or before.devices:
         return None
@@ -241,7 +240,7 @@ def allocation_key(new: resource.ResourceClaim, old: resource.ResourceClaim, con
         # A key for such a status would be wrong or large. The rules run in full then, which is always right.
         return None
     results = allocation.devices.results
-    if any(map(_has_admin_access, results)) or validate_differing(status):
+    if any(map(_has_admin_access, results)) or not is_usual(allocation, status.reserved_for):
         return None
     return (
         gates,
@@ -427,7 +426,8 @@ def _validate_binding(errors: ErrorList, access: FieldAccess) -> None:
 def _validate_driver(errors: ErrorList, access: FieldAccess, driver: str, claim: ResourceClaim) -> None:
     verbs = [f"arbitrary-node:{access.verb}"]
     allocation = claim.status.allocation
-    if access.node and allocation is not None and access.node == _only_node(allocation):
+    selector = None if allocation is None else allocation.node_selector
+    if access.node and selector is not None and access.node == only_node(selector):
         # The narrower permission is tried first, and its refusal is the one that is shown: node plugins usually have
         # it.
         verbs.insert(0, f"associated-node:{access.verb}")
@@ -453,18 +453,3 @@ def _drivers_changed(new: Iterable[AllocatedDeviceStatus], old: Iterable[Allocat
 
 def _key(entry: AllocatedDeviceStatus) -> tuple[str, str, str, str | None]:
     return entry.driver, entry.pool, entry.device, entry.share_id
-
-
-def _only_node(allocation: AllocationResult) -> str:
-    """Return the only node that an allocation's selector matches, or "" if it is not limited to one by name."""
-    selector = allocation.node_selector
-    if selector is None or len(selector.node_selector_terms) != 1:
-        return ""
-    term = selector.node_selector_terms[0]
-    # Any further term or expression could match other nodes, and the node's token is bound to exactly one.
-    if term.match_expressions or len(term.match_fields) != 1:
-        return ""
-    field = term.match_fields[0]
-    if field.key != "metadata.name" or field.operator != "In" or len(field.values) != 1:
-        return ""
-    return field.values[0]
