@@ -157,9 +157,7 @@ def held_fields(entries: Entries) -> list[Held]:
     return held
 
 
-_name: Final = attrgetter("manager")
-
-
+_name: Final = attrgetter("manager", "subresource")
 _identity: Final = attrgetter("manager", "operation", "api_version", "subresource")
 """The fields of an entry that are those of its `Manager`, in order."""
 

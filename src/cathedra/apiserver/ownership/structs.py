@@ -11,7 +11,7 @@ configurations are the exception, in Kubernetes as here: they are documents, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from functools import cache, cached_property, partial
 from operator import attrgetter, itemgetter, ne
 from typing import Any, Final
@@ -72,9 +72,9 @@ class Field:
         """The type of the field's values, if they are structs that are compared field by field."""
 
     @cached_property
-    def parts(self) -> tuple[Field, ...]:
+    def parts(self) -> Places:
         """The fields of the field's values, if they are structs."""
-        return fields_of(self.shape) if type(self.shape) is StructShape else ()
+        return places_of(self.shape) if type(self.shape) is StructShape else ()
 
     @cached_property
     def added(self) -> Added:
@@ -101,6 +101,16 @@ def fields_of(shape: StructShape) -> tuple[Field, ...]:
         Field(f"f:{name}", shape.fields[name], MISSING if index < required else defaults[index - required])
         for index, name in enumerate(json_names(kind).values())
     )
+
+
+Places = tuple[tuple[int, Field], ...]
+"""Fields of a struct, each with its position among all of them."""
+
+
+@cache
+def places_of(shape: StructShape) -> Places:
+    """Return all fields of a struct with their positions."""
+    return tuple(enumerate(fields_of(shape)))
 
 
 Added = Callable[[Any], FieldSet]
@@ -159,17 +169,16 @@ class PresentByMask(dict[tuple[bool, ...], PresentFields]):
             present = self._last = self[tuple(map(ne, values, self._absent))]
         if not present.parts:
             return present.whole
-        key: tuple[object, ...] = (present,)
+        key: list[object] = [present]
         filled = ""
-        parts = []
         for index, owned in present.parts:
             below = owned(values[index])
-            key += (below.number,)
+            key.append(below.number)
             filled = filled or below.element
-            parts.append(below)
-        return known_set(key, filled) or keep_set(key, self._together(present, parts))
+        return known_set(tuple(key), filled) or keep_set(tuple(key), self._together(present, values))
 
-    def _together(self, present: PresentFields, below: Sequence[FieldSet]) -> FieldSet:
+    def _together(self, present: PresentFields, values: tuple[Any, ...]) -> FieldSet:
+        below = [owned(values[index]) for index, owned in present.parts]
         parts = {path: found for path, found in zip(present.paths, below, strict=True) if found is not NOTHING}
         return FieldSet.at_paths(present.certain | parts, member=self._member)
 
@@ -225,29 +234,53 @@ def _owned_of(field: Field) -> Owned | None:
 # --- changes ------------------------------------------------------------------------------------------------------
 
 
-def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Changes:
-    """Return the fields in which ``new`` differs from ``old``.
+def object_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Changes:
+    """Return the fields in which two objects of a kind differ, without those that have no owner in any object.
 
     Raises:
         TypedError: an element of a keyed list has no key.
     """
+    return _struct_changes(old, new, _tracked_places(shape))
+
+
+@cache
+def _tracked_places(shape: StructShape) -> Places:
+    """Return the fields of an object without the untracked ones."""
+    return _places_without(shape, UNTRACKED)
+
+
+def _places_without(shape: StructShape, untracked: FieldSet) -> Places:
+    places = []
+    for index, field in places_of(shape):
+        known = untracked.children.get(field.element)
+        if known is None:
+            places.append((index, field))
+        elif known.children and type(field.shape) is StructShape:
+            kept = Field(field.element, field.shape, field.default)
+            kept.parts = _places_without(field.shape, known)
+            places.append((index, kept))
+    return tuple(places)
+
+
+def _struct_changes(old: KubeStruct, new: KubeStruct, places: Places) -> Changes:
     touched: FieldSets = {}
     removed: FieldSets = {}
-    _note_changes((), fields_of(shape), astuple(old), astuple(new), touched, removed)
+    _note_changes((), places, astuple(old), astuple(new), touched, removed)
     return FieldSet.at_paths(touched) if touched else NOTHING, FieldSet.at_paths(removed) if removed else NOTHING
 
 
 def _note_changes(
     path: tuple[str, ...],
-    fields: Sequence[Field],
+    places: Places,
     befores: tuple[Any, ...],
     afters: tuple[Any, ...],
     touched: FieldSets,
     removed: FieldSets,
 ) -> None:
-    """Add what changed in the fields below a path, from their values before and after."""
-    # Identity first: a write shares all parts but one or two with the state before it.
-    for field, before, after in zip(fields, befores, afters):  # noqa: B905  # a keyword costs as much as a field
+    """Add what changed in the fields below a path, from the values of their struct before and after."""
+    for index, field in places:
+        before, after = befores[index], afters[index]
+        # Identity first: a write shares all parts but one or two with the state before it.
         if before is after:
             continue
         at = path + (field.element,)  # noqa: RUF005  # to unpack the path would make a list first
@@ -307,7 +340,7 @@ def _changes(old: Any, new: Any, shape: Shape) -> Changes:
     if is_leaf(shape):
         return UNCHANGED if _is_same(old, new, shape) else SET
     if type(shape) is StructShape and type(old) is type(new) and type(old) is shape.type:
-        return struct_changes(old, new, shape)
+        return _struct_changes(old, new, places_of(shape))
     before, after = dict(_parts(old, shape)), dict(_parts(new, shape))
     if not before and not after:
         return UNCHANGED if _is_same(old, new, shape) else SET
@@ -450,7 +483,7 @@ def _is_same(old: Any, new: Any, shape: Shape) -> bool:
 def created_fields(new: KubeStruct, ignored: FieldSet) -> FieldSet:
     """Return the fields of a new object that its creator owns; ``ignored`` are whole fields of the top level.
 
-    They are those in which it differs from an object without anything (`struct_changes`), without the untracked ones.
+    They are those in which it differs from an object without anything (`object_changes`).
     A new object shares no part with that one, so the comparison would look into every field. But most objects have the
     same fields as the one created before them: each field of the top level and of the metadata is worked out by itself
     and remembered by its JSON. Owner references alone are different in every object. Of maps of scalars, as labels and
@@ -540,7 +573,7 @@ def _owned_part(field: Field, without: Any) -> Owned:
 
 def _new_part(field: Field, before: Any, after: Any) -> FieldSet:
     touched: FieldSets = {}
-    _note_changes((), (field,), (before,), (after,), touched, {})
+    _note_changes((), ((0, field),), (before,), (after,), touched, {})
     return FieldSet.at_paths(touched).children.get(field.element, NOTHING)
 
 

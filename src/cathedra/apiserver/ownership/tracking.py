@@ -35,7 +35,7 @@ from cathedra.apiserver.ownership.managers import (
     held_fields,
     new_entry,
 )
-from cathedra.apiserver.ownership.structs import created_fields, struct_changes
+from cathedra.apiserver.ownership.structs import created_fields, object_changes
 from cathedra.apiserver.ownership.typed import TypedError
 from cathedra.apiserver.patches.schema import ListShape, Shape, StructShape, struct_shape
 from cathedra.apiserver.request import Call
@@ -63,13 +63,11 @@ def tracked(
     if not call.field_manager:
         return new
     entries: Entries = new.metadata.managed_fields
-    if entries and entries == _RESET:
-        if live is not None:
-            return with_entries(new, ())
-        entries = ()
     held = held_fields(entries) if entries else []
     if not held:
         if live is not None:
+            if entries == _RESET:
+                return with_entries(new, ())
             # A client that sends none, or none that can be decoded, leaves them as they are.
             held = held_fields(live.metadata.managed_fields)
             if not held:
@@ -126,7 +124,7 @@ def changes_between(version: VersionDefinition, old: Any, new: Any, body: Body |
         old = version.from_hub(old)
     shape = struct_shape(kind)
     if type(shape) is StructShape:
-        return struct_changes(kind() if old is None else old, new, shape)
+        return object_changes(kind() if old is None else old, new, shape)
     before = _empty_view(kind) if old is None else View(encode(old) if body is None else body(version), shape)
     return differences(before, View.of(new, shape))
 
