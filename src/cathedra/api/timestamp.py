@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
-from math import floor
 from typing import Any, Final, Self, TypeVar
 
 from cathedra.remembering import remembered
@@ -47,7 +46,7 @@ class Time:
     """As the API writes it."""
 
     def __new__(cls, epoch_seconds: float) -> Self:
-        return _second(floor(epoch_seconds))  # type: ignore[return-value]  # `MicroTime` has its own
+        return _second(epoch_seconds // 1)  # type: ignore[return-value]  # `MicroTime` has its own
 
     def _set(self, micros: int, text: str = "") -> None:
         """``text``: as the API writes it, if that is known."""
@@ -151,10 +150,10 @@ class MicroTime(Time):
 
 
 @remembered("api.timestamp.second", size=1024)
-def _second(second: int) -> Time:
+def _second(second: float) -> Time:
     """Remembered, since everything that is written in one second carries the same time."""
     made = object.__new__(Time)
-    made._set(second * MICROS)
+    made._set(int(second) * MICROS)
     return made
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -74,14 +74,13 @@ class DanglingSchemas:
         now = self._server.clock.now()
         call = self._call(schema.metadata.name)
 
-        def settled(entry: StoredObject) -> FlowSchema:
+        def settled(entry: StoredObject) -> Any:
             current: FlowSchema = entry.object
             wanted = _condition(current, self._server.registry, now)
             if wanted is None:
                 return current
             status = replace(current.status, conditions=with_condition(current.status.conditions, wanted))
-            made: FlowSchema = tracked(call, current, replace(current, status=status), now)
-            return made
+            return tracked(call, current, replace(current, status=status), now)
 
         await change(self._server, call, settled)
 

@@ -54,14 +54,16 @@ Body = Callable[[VersionDefinition], bytes]
 
 def tracked(
     call: Call, live: Any, new: Any, now: float, body: Body | None = None, other: OtherVersions | None = None
-) -> Any:
+) -> Any | Awaitable[Any]:
     """Return ``new`` with its managed fields brought up to date; ``live`` is None on create.
 
-    ``body`` returns the JSON of ``live`` where it is kept. ``other`` compares both in other versions, where the
-    versions' own functions cannot.
+    ``body`` returns the JSON of ``live`` where it is kept. ``other`` compares both in other versions. Without it, the
+    result is to be awaited where a webhook converts; if that fails, the object has no managed fields.
     """
     if not call.field_manager:
         return new
+    if other is None and call.definition.conversion is not None:
+        return _tracked(call.definition.conversion, call, live, new, now, body)
     entries: Entries = new.metadata.managed_fields
     held = held_fields(entries) if entries else []
     if not held:
@@ -197,13 +199,6 @@ def with_other_versions(call: Call, live: Any, work: Callable[[OtherVersions | N
     """
     conversion = call.definition.conversion
     return work(None) if conversion is None else _converting(conversion, call, live, work)
-
-
-def tracked_converting(call: Call, live: Any, new: Any, now: float, body: Body | None = None) -> Any | Awaitable[Any]:
-    """Return `tracked`, also where a webhook converts. If it fails, the object has no managed fields."""
-    if call.definition.conversion is None:
-        return tracked(call, live, new, now, body)
-    return _tracked(call.definition.conversion, call, live, new, now, body)
 
 
 async def _tracked(conversion: ObjectConversion, call: Call, live: Any, new: Any, now: float, body: Body | None) -> Any:

@@ -17,7 +17,7 @@ from cathedra.apiserver.custom.objects import CustomObject, content, with_conten
 from cathedra.apiserver.ownership.applying import apply_conflict
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.managers import Conflict, Manager, held_fields
-from cathedra.apiserver.ownership.tracking import tracked_converting
+from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
@@ -86,7 +86,7 @@ async def set_scale(server: ServerContext, call: Call, make: Any, *, applies: bo
             new = replace(with_replicas(old, wanted.spec.replicas), metadata=metadata)
         else:
             new = replace(old, spec=replace(old.spec, replicas=wanted.spec.replicas), metadata=metadata)
-        return tracked_converting(call, old, new, server.clock.now())
+        return tracked(call, old, new, server.clock.now())
 
     return scale_of((await change(server, main, scaled)).stored.object)
 

@@ -12,7 +12,7 @@ from cathedra.api.status import already_exists, bad_request, failure, invalid
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.computation import LARGE
-from cathedra.apiserver.ownership.tracking import tracked, tracked_converting
+from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
@@ -64,7 +64,7 @@ async def _create_slowly(server: ServerContext, call: Call, obj: Any, context: R
 
 def _owned(call: Call, obj: Any, context: RequestContext) -> Any | Awaitable[Any]:
     """Return an object with its defaults and the owners of its fields."""
-    return tracked_converting(call, None, call.strategy.default(obj, context), context.now)
+    return tracked(call, None, call.strategy.default(obj, context), context.now)
 
 
 async def create_defaulted(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> CallAnswer:

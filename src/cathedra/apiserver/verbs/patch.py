@@ -25,7 +25,7 @@ from cathedra.apiserver.ownership.tracking import (
     OtherVersions,
     keeps_metadata,
     kept_fields,
-    tracked_converting,
+    tracked,
     with_kept,
     with_other_versions,
 )
@@ -92,7 +92,7 @@ async def _patch_document(
         obj = as_addressed(call, _decoded(call, values, live, entry))
         # Defaults come before ownership is computed, or fields that the server filled in would have no owner.
         obj = call.strategy.default_change(obj, entry.object, context)
-        return tracked_converting(call, entry.object, obj, server.clock.now(), entry.body)
+        return tracked(call, entry.object, obj, server.clock.now(), entry.body)
 
     return await change(server, call, patched, context=context)
 

@@ -17,7 +17,7 @@ from cathedra.api.status import StatusError, bad_request, conflict, failure, inv
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.computation import LARGE
-from cathedra.apiserver.ownership.tracking import tracked_converting
+from cathedra.apiserver.ownership.tracking import tracked
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
@@ -52,7 +52,7 @@ def update(server: ServerContext, call: Call, obj: KubeObject) -> Coroutine[Any,
 
     def wanted(stored: StoredObject) -> Any:
         new = strategy.default_change(sent, stored.object, context)
-        return tracked_converting(call, stored.object, new, context.now, stored.body)
+        return tracked(call, stored.object, new, context.now, stored.body)
 
     return change(server, call, wanted, uid=sent.metadata.uid, context=context)
 

@@ -25,7 +25,7 @@ from cathedra.apiserver.ownership.tracking import (
     _has_fields_of,
     keeps_metadata,
     kept_fields,
-    tracked_converting,
+    tracked,
     with_kept,
     with_other_versions,
 )
@@ -336,7 +336,7 @@ async def written(conversion: Doubling, api_version: str, size: int) -> list[str
     """Return the managers after a write of ``size``."""
     live = owned(api_version, 1)
     new = replace(thing(THINGS, spec={"size": size}), metadata=live.metadata)
-    made = await tracked_converting(in_call(conversion), live, new, 0)
+    made = await tracked(in_call(conversion), live, new, 0)
     return [entry.manager for entry in made.metadata.managed_fields]
 
 
