@@ -7,7 +7,7 @@ Scheduler, controllers and simulated nodes of a cluster in one process use it. I
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
@@ -28,7 +28,7 @@ from cathedra.apiserver.pipeline.consistency import judged_again
 from cathedra.apiserver.pipeline.operations import ResourceOperations
 from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE, Recorder
 from cathedra.apiserver.pipeline.record import RequestRecord
-from cathedra.apiserver.request import Call, CallAnswer, note_problems, unfit
+from cathedra.apiserver.request import Call, note_problems, unfit
 from cathedra.apiserver.requestinfo import request_info
 from cathedra.apiserver.subresources.dispatch import is_compared
 from cathedra.apiserver.subresources.reviews import REVIEWS
@@ -36,11 +36,13 @@ from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.denials import Denials
 from cathedra.client.http import request_line
-from cathedra.client.transport import APICall, BatchedEvents, Page, PatchType, ResourceRef, Verb, WatchEvent
+from cathedra.client.transport import APICall, BatchedEvents, Page, PatchType, ResourceRef, WatchEvent
 from cathedra.kinds.definition import AnyDefinition, Strategy, VersionDefinition
 from cathedra.releases import git_version
 
 _READS: Final = frozenset({"get", "list"})
+_GIVE_WAY: Final = frozenset({"create", "update", "patch", "delete"})
+"""Writes of one object."""
 _NAMED: Final = frozenset({"get", "update", "patch", "delete"})
 """Verbs on one object."""
 
@@ -88,16 +90,10 @@ class InProcessTransport:
 
     def call(self, call: APICall) -> Coroutine[Any, Any, Any]:
         """Carry out a call."""
-        # Not async itself: the verb's own coroutine is returned, so that a write which waits has one layer less.
+        # Not async itself: the coroutine of the attempt is returned, so that a write which waits has one layer less.
         if self._recorder is None and not self._is_shared:
-            return _VERBS[call.verb](self, call, None)
+            return self._attempt(call, None)
         return self._carried_out(call, None) if self._recorder is None else self._logged(call, self._recorder)
-
-    def _carried_out(self, call: APICall, record: RequestRecord | None) -> Coroutine[Any, Any, Any]:
-        carry_out = _VERBS[call.verb]
-        if self._is_shared and call.verb not in _READS:
-            return judged_again(self._server.registry, lambda: carry_out(self, call, record))
-        return carry_out(self, call, record)
 
     async def _logged(self, call: APICall, recorder: Recorder) -> Any:
         record = self._record(call, recorder)
@@ -134,69 +130,73 @@ class InProcessTransport:
                 record.status = status
                 recorder.end(record)
 
-    async def _get(self, asked: APICall, record: RequestRecord | None) -> Any:
-        call = self._begin(asked, record)
-        await self._server.registry.catch_up()
-        return _shown(await self._operations.get(call), record)
+    def _carried_out(self, asked: APICall, record: RequestRecord | None) -> Coroutine[Any, Any, Any]:
+        if self._is_shared and asked.verb not in _READS:
+            return judged_again(self._server.registry, lambda: self._attempt(asked, record))
+        return self._attempt(asked, record)
 
-    async def _list(self, asked: APICall, record: RequestRecord | None) -> Page[Any]:
+    async def _attempt(self, asked: APICall, record: RequestRecord | None) -> Any:
+        """Carry out a call once. One function for all verbs, for what they have in common is most of its cost."""
+        server, verb, body = self._server, asked.verb, asked.body
+        if verb == "update" and not asked.namespace:
+            asked = structs.replace(asked, namespace=body.metadata.namespace)
         call = self._begin(asked, record)
-        registry = self._server.registry
-        if read.needs_latest(asked.selection.resource_version, registry.revision):
-            await registry.catch_up()
-        answer = await self._operations.list(call, asked.selection)
-        page, version = answer.listing, call.version
-        assert page is not None, "a list answers with objects"
+        if self._gives_way and verb in _GIVE_WAY:
+            await asyncio.sleep(0)
+        if verb == "update":
+            obj = self._readers[type(body)](body)
+            if obj is not body:
+                _note_unfit(call, body)
+            answer = await update.update(server, call, obj)
+        elif verb == "create":
+            if self._is_shared and not is_compared("create", call.resource, call.subresource):
+                await server.registry.catch_up()
+            if call.subresource or call.definition.group_resource in REVIEWS:
+                answer = await self._operations.create(call, body)
+            else:
+                obj = self._readers[type(body)](body)
+                if obj is not body:
+                    _note_unfit(call, body)
+                answer = await create.create(server, call, obj)
+        elif verb == "patch":
+            answer = await patch.patch(server, call, asked.patch_type or PatchType.MERGE, body)
+        elif verb == "delete":
+            answer = await delete.delete(server, call, body)
+        elif verb == "get":
+            await server.registry.catch_up()
+            answer = await self._operations.get(call)
+        else:
+            return await self._of_collection(call, asked, record)
+        entry = answer.entry
+        if entry is None:
+            shown = answer.value
+        else:
+            shown = entry.object
+            if type(shown) is not call.version.type:  # objects are stored in the version of nearly all calls
+                shown = entry.view(call.version)
         if record is not None:
             record.status = answer.status
+            record.response_body = encode(shown)
+            record.created_name = getattr(getattr(shown, "metadata", None), "name", "")
+        return shown
+
+    async def _of_collection(self, call: Call, asked: APICall, record: RequestRecord | None) -> Page[Any] | None:
+        """List objects, or delete them."""
+        registry, version, deletes = self._server.registry, call.version, asked.verb == "deletecollection"
+        if deletes or read.needs_latest(asked.selection.resource_version, registry.revision):
+            await registry.catch_up()
+        if deletes:
+            answer = await self._operations.delete_collection(call, asked.selection, asked.body)
+        else:
+            answer = await self._operations.list(call, asked.selection)
+        if record is not None:
+            record.status = answer.status
+        page = answer.listing
+        if deletes or page is None:
+            return None
         return Page(
             tuple(entry.view(version) for entry in page.entries), str(page.revision), page.continue_, page.remaining
         )
-
-    async def _create(self, asked: APICall, record: RequestRecord | None) -> Any:
-        call, body = self._begin(asked, record), asked.body
-        if self._gives_way:
-            await asyncio.sleep(0)
-        if self._is_shared and not is_compared("create", call.resource, call.subresource):
-            await self._server.registry.catch_up()
-        if call.subresource or call.definition.group_resource in REVIEWS:
-            return _shown(await self._operations.create(call, body), record)
-        obj = self._readers[type(body)](body)
-        if obj is not body:
-            _note_unfit(call, body)
-        return _shown(await create.create(self._server, call, obj), record)
-
-    async def _update(self, asked: APICall, record: RequestRecord | None) -> Any:
-        if not asked.namespace:
-            asked = structs.replace(asked, namespace=asked.body.metadata.namespace)
-        call = self._begin(asked, record)
-        if self._gives_way:
-            await asyncio.sleep(0)
-        body = asked.body
-        obj = self._readers[type(body)](body)
-        if obj is not body:
-            _note_unfit(call, body)
-        return _shown(await update.update(self._server, call, obj), record)
-
-    async def _patch(self, asked: APICall, record: RequestRecord | None) -> Any:
-        call = self._begin(asked, record)
-        if self._gives_way:
-            await asyncio.sleep(0)
-        patch_type = asked.patch_type or PatchType.MERGE
-        return _shown(await patch.patch(self._server, call, patch_type, asked.body), record)
-
-    async def _delete(self, asked: APICall, record: RequestRecord | None) -> Any:
-        call = self._begin(asked, record)
-        if self._gives_way:
-            await asyncio.sleep(0)
-        return _shown(await delete.delete(self._server, call, asked.body), record)
-
-    async def _delete_collection(self, asked: APICall, record: RequestRecord | None) -> None:
-        call = self._begin(asked, record)
-        await self._server.registry.catch_up()
-        answer = await self._operations.delete_collection(call, asked.selection, asked.body)
-        if record is not None:
-            record.status = answer.status
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """Return the version of the server, or the schemas of a group version, as on ``/openapi/v3/apis/apps/v1``.
@@ -296,22 +296,6 @@ class InProcessTransport:
         record.request_body = b"" if asked.body is None else encode(asked.body)
 
 
-def _shown(answer: CallAnswer, record: RequestRecord | None) -> Any:
-    """Return the object of an answer, and note it in the record."""
-    entry, version = answer.entry, answer.call.version
-    if entry is None:
-        shown = answer.value
-    else:
-        shown = entry.object
-        if type(shown) is not version.type:  # objects are stored in the version of nearly all calls
-            shown = entry.view(version)
-    if record is not None:
-        record.status = answer.status
-        record.response_body = encode(shown)
-        record.created_name = getattr(getattr(shown, "metadata", None), "name", "")
-    return shown
-
-
 def _note_unfit(call: Call, obj: KubeObject) -> None:
     """Note the fields of an object that the release does not know, as the decoder does over HTTP.
 
@@ -332,15 +316,3 @@ def _reviewed(ref: ResourceRef[KubeObject], subresource: str) -> tuple[AnyDefini
     if review is None:
         raise failure(404, "NotFound", "the server could not find the requested resource", None)
     return review.definition, review.definition.versions[0], review.definition.strategy
-
-
-_Work = Callable[[InProcessTransport, APICall, RequestRecord | None], Coroutine[Any, Any, Any]]
-_VERBS: Final[Mapping[Verb, _Work]] = {
-    "get": InProcessTransport._get,
-    "list": InProcessTransport._list,
-    "create": InProcessTransport._create,
-    "update": InProcessTransport._update,
-    "patch": InProcessTransport._patch,
-    "delete": InProcessTransport._delete,
-    "deletecollection": InProcessTransport._delete_collection,
-}
