@@ -93,7 +93,7 @@ class CommitLog:
             self._buffer = bytearray()
             check_size(body)
         self._assigned = revision
-        entry = StoredObject(key, obj, revision, {table.definition.type: body}, size)
+        entry = StoredObject(key, obj, revision, body, size)
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
         table.under_way[key] = ()
         change, write = StoredChange(revision, entry, previous), Write(table.stored_under + key, revision, body)
@@ -130,7 +130,7 @@ class CommitLog:
         revision, key = self._assigned, previous.key
         last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
         body = encode_in(self._buffer, last)
-        shown = StoredObject(key, last, revision, {table.definition.type: body}, len(body))
+        shown = StoredObject(key, last, revision, body, len(body))
         change, write = StoredChange(revision, shown, previous), Write(table.stored_under + key, revision, body)
         self._storage.commit(write, _Commit(self, table, change, write, None).settled)
         return self.remove(table, shown, last)

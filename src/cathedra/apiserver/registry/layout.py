@@ -105,7 +105,7 @@ class LogLayout:
     ) -> StoredObject:
         """Return the state with the JSON that the store has: it is not encoded again for readers."""
         body = numbered(value, revision)
-        return StoredObject(key, stamped(obj, revision), revision, {definition.type: body}, size=len(body))
+        return StoredObject(key, stamped(obj, revision), revision, body, len(body))
 
     def stored(
         self, definition: AnyDefinition, key: str, revision: int, value: bytes, previous: StoredObject | None
@@ -193,7 +193,7 @@ class SharedLayout:
         if not form.is_shown or not obj.metadata.uid:
             return StoredObject(key, stamped(obj, revision), revision)
         body = form.shown(value, revision)
-        return StoredObject(key, stamped(obj, revision), revision, {definition.type: body}, size=len(body))
+        return StoredObject(key, stamped(obj, revision), revision, body, len(body))
 
     def stored(
         self, definition: AnyDefinition, key: str, revision: int, value: bytes, previous: StoredObject | None

@@ -70,10 +70,13 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
     object: Any
     """The object, as its table holds it. It is missing until it is first read if it arrived as bytes (`unread`)."""
     revision: int
-    _bodies: dict[type, bytes] = {}
-    """JSON by type. Entries that were encoded elsewhere may be passed."""
+    written: bytes = b""
+    """The JSON of the object in its own type, if it was encoded elsewhere, as for the store; "" after it was
+    dropped."""
     size: int = 0
     """Bytes of the JSON that was encoded first; 0 if none was."""
+    _bodies: dict[type, bytes] | None = None
+    """JSON by type that was encoded for readers."""
     _views: dict[type, Any] | None = None
     _messages: dict[type, bytes] | None = None
     _seen: dict[type, StoredObject] | None = None
@@ -93,7 +96,7 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
         last decoded state before it: comparisons by identity stay fast."""
         # A chain of undecoded states would keep every one of them in memory, so the chain has one link at most.
         earlier = previous if previous is None or previous._unread is None else previous._earlier
-        made = _UnreadObject(key, None, revision, {kind: body}, _unread=kind, _earlier=earlier, size=len(body))
+        made = _UnreadObject(key, None, revision, body, len(body), _unread=kind, _earlier=earlier)
         del made.object
         return made
 
@@ -115,8 +118,10 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
 
     def body(self, version: VersionDefinition) -> bytes:
         """Return the JSON in a version, without kind and apiVersion; it is encoded once."""
-        found = self._bodies.get(version.type)
+        found = self.body_in(version.type)
         if found is None:
+            if self._bodies is None:
+                self._bodies = {}
             found = self._bodies[version.type] = encode(self.view(version))
             self.size = self.size or len(found)
             self._count(self._bodies, len(found))
@@ -127,7 +132,9 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
 
     def body_in(self, kind: type) -> bytes | None:
         """Return the JSON of a type; None if it was not encoded or was dropped."""
-        return self._bodies.get(kind)
+        if self.written and kind is (self._unread or type(self.object)):
+            return self.written
+        return None if self._bodies is None else self._bodies.get(kind)
 
     def shown(self, version: VersionDefinition) -> bytes:
         """Return the JSON for readers in a version: `body`, unless the release shows more or fewer fields, or a list is
@@ -143,7 +150,7 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
                 body = body if shown is view else encode(shown)
             found = with_nil_lists(version.type, body)
             # Most objects have neither such fields nor such lists; they share the bytes of the body.
-            if found is self._bodies.get(version.type):
+            if found is self.body_in(version.type):
                 self._plain = version.type
             else:
                 if self._shown is None:
@@ -180,9 +187,9 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
     def forget_forms(self) -> None:
         """Drop the encoded forms to save memory. The next reader encodes its form again."""
         # Bytes that were never decoded are the object itself, and cannot be made again.
-        self._views = self._messages = self._shown = None
+        self._bodies = self._views = self._messages = self._shown = None
         if self._unread is None:
-            self._bodies = {}
+            self.written = b""
 
     def at(self, revision: int) -> StoredObject:
         """Return the same state with a later revision."""
@@ -221,7 +228,7 @@ class _UnreadObject(StoredObject, eq=False, gc=False):
     def _read(self) -> Any:
         kind, earlier = self._unread, self._earlier
         assert kind is not None
-        body = self._bodies[kind]
+        body = self.written
         before = None if earlier is None else earlier.body_in(kind)
         try:
             # Without the earlier bytes there is nothing to compare parts with; they may have been dropped to save

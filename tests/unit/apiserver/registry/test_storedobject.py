@@ -54,7 +54,7 @@ def test_what_spells_no_object_is_found_out_when_it_is_asked_for(body: bytes) ->
 def test_only_the_last_objects_that_were_encoded_for_readers_keep_their_forms() -> None:
     forms = EncodedForms(2500)
     bodies: list[dict[type, bytes]] = [{Pod: b"x" * 1000} for _ in range(4)]
-    entries = [StoredObject("n/p", Pod(), revision, body) for revision, body in enumerate(bodies)]
+    entries = [StoredObject("n/p", Pod(), revision, _bodies=body) for revision, body in enumerate(bodies)]
     for body in bodies:
         forms.add(body, 1000)
     assert [entry.body_in(Pod) is not None for entry in entries] == [False, False, True, True]
@@ -63,4 +63,4 @@ def test_only_the_last_objects_that_were_encoded_for_readers_keep_their_forms() 
 def test_the_last_object_that_was_encoded_keeps_its_form_however_large_it_is() -> None:
     forms, body = EncodedForms(10), {Pod: b"x" * 1000}
     forms.add(body, 1000)
-    assert StoredObject("n/p", Pod(), 1, body).body_in(Pod) is not None
+    assert StoredObject("n/p", Pod(), 1, _bodies=body).body_in(Pod) is not None

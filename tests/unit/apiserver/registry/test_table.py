@@ -23,7 +23,7 @@ PODS = definition_of("pods")
 def change(table: Table, revision: int, key: str = "default/p", size: int = 100, **labels: str) -> None:
     """Write a pod whose JSON has a number of bytes."""
     obj = pod(metadata={"name": key.partition("/")[2], "labels": labels})
-    entry = StoredObject(key, obj, revision, {object: b"x" * size}, size=size)
+    entry = StoredObject(key, obj, revision, b"x" * size, size)
     table.apply(StoredChange(revision, entry, table.get(key)))
 
 
@@ -69,7 +69,7 @@ def test_objects_of_changes_that_the_history_dropped_have_no_json(monkeypatch: p
     table = Table(PODS)
     for number in range(1000):
         change(table, number + 1, f"default/p{number}", size=1000)
-    assert sum(entry.body_in(object) is not None for entry in table.entries()) == 100
+    assert sum(entry.body_in(PODS.type) is not None for entry in table.entries()) == 100
 
 
 def test_a_watcher_that_takes_nothing_keeps_nothing_that_the_history_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
