@@ -32,7 +32,7 @@ from benchmarks.scheduler.staging import Arrangement, stage
 from cathedra.api.resource import ResourceClaim
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.table import Table
-from cathedra.apiserver.registry.watching import Alike
+from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
@@ -69,8 +69,8 @@ class Tally:
         self.counts: Counter[str] = Counter()
         self._readers: dict[CodeType, Callable[[FrameType], None]] = {
             Table.apply.__code__: self._commit,
-            Alike.push.__code__: self._event,
-            InProcessTransport.call.__code__: self._request,
+            StoredChange.broadcast.__code__: self._event,
+            InProcessTransport._begin.__code__: self._request,
         }
         for plugin in _all_below(AdmissionPlugin):
             for method in ("admit", "validate"):
@@ -107,10 +107,10 @@ class Tally:
         self.counts[f"commits: {table.definition.plural} {kind}"] += 1
 
     def _event(self, frame: FrameType) -> None:
-        self.counts["watch events"] += len(frame.f_locals["self"].watchers)
+        self.counts["watch events"] += sum(1 for _ in frame.f_locals["watchers"])
 
     def _request(self, frame: FrameType) -> None:
-        call = frame.f_locals["call"]
+        call = frame.f_locals["asked"]
         user = frame.f_locals["self"].user.name.rpartition(":")[2]
         resource = f"{call.ref.resource}/{call.subresource}" if call.subresource else call.ref.resource
         self.counts["requests"] += 1

@@ -57,7 +57,7 @@ from cathedra.apiserver.pipeline.metrics import Metrics
 from cathedra.apiserver.pipeline.pipeline import Pipeline, Recorder
 from cathedra.apiserver.registry.registry import AnyStorage, Registry
 from cathedra.apiserver.storage.protocol import MemoryStorage
-from cathedra.apiserver.transport import InProcessTransport
+from cathedra.apiserver.transport import InProcessTransport, WrappedTransport
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.dealing import DealtConnections
 from cathedra.asgi.listener import Listener, TLSFiles, bind
@@ -158,13 +158,16 @@ class APIServer:
     def transport_of(self, user: UserInfo, denials: Denials | None = None) -> InProcessTransport:
         """Return the in-process transport of a user with all its attributes; ``denials`` collects refusals for want
         of a right."""
-        return InProcessTransport(self.context, self.catalog, authenticated(user), denials=denials)
+        kind = WrappedTransport if self.context.registry.shared else InProcessTransport
+        return kind(self.context, self.catalog, authenticated(user), denials=denials)
 
     def transport_of_part(self, user: UserInfo, agent: str, denials: Denials) -> Transport:
         """Return the in-process transport of a part of the cluster; its calls are in the audit log, if there is one."""
-        recorder = None if self._audit is None else Recorder(self.context, None, self._audit)
+        if self._audit is None:
+            return self.transport_of(user, denials)
+        recorder = Recorder(self.context, None, self._audit)
         user = authenticated(user)
-        return InProcessTransport(self.context, self.catalog, user, denials=denials, recorder=recorder, agent=agent)
+        return WrappedTransport(self.context, self.catalog, user, denials=denials, recorder=recorder, agent=agent)
 
     def beside(self, config: ServerConfig) -> Self:
         """Return another server on the same objects, with other gates or versions, as during an upgrade."""

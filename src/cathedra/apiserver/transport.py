@@ -68,8 +68,8 @@ class InProcessTransport:
         recorder: Recorder | None = None,
         agent: str = "",
     ) -> None:
-        """Refusals for want of a right are reported to ``denials``. With a ``recorder`` every call is in the audit log,
-        as if it had come over HTTP with ``agent`` as its user agent."""
+        """Refusals for want of a right are reported to ``denials``. With a ``recorder``, which a `WrappedTransport` may
+        have, every call is in the audit log, as if it had come over HTTP with ``agent`` as its user agent."""
         self._denials = denials
         self._server = server
         self._catalog = catalog
@@ -88,24 +88,51 @@ class InProcessTransport:
         """The user of all calls."""
         return self._user
 
-    def call(self, call: APICall) -> Coroutine[Any, Any, Any]:
-        """Carry out a call."""
-        # Not async itself: the coroutine of the attempt is returned, so that a write which waits has one layer less.
-        if self._recorder is None and not self._is_shared:
-            return self._attempt(call, None)
-        return self._carried_out(call, None) if self._recorder is None else self._logged(call, self._recorder)
-
-    async def _logged(self, call: APICall, recorder: Recorder) -> Any:
-        record = self._record(call, recorder)
-        record.status = CLIENT_GONE
-        try:
-            return await self._carried_out(call, record)
-        except StatusError as error:
-            record.status = error.code
-            raise
-        finally:
-            # Also when the caller is cancelled: an audit event that has begun must be completed.
-            recorder.end(record)
+    async def call(self, call: APICall, record: RequestRecord | None = None) -> Any:
+        """Carry out a call, and note its outcome in ``record``."""
+        # One function for all verbs: what they have in common is most of its cost.
+        server, verb, body = self._server, call.verb, call.body
+        if verb == "update" and not call.namespace:
+            call = structs.replace(call, namespace=body.metadata.namespace)
+        begun = self._begin(call, record)
+        if self._gives_way and verb in _GIVE_WAY:
+            await asyncio.sleep(0)
+        if verb == "update":
+            obj = self._readers[type(body)](body)
+            if obj is not body:
+                _note_unfit(begun, body)
+            answer = await update.update(server, begun, obj)
+        elif verb == "create":
+            if self._is_shared and not is_compared("create", begun.resource, begun.subresource):
+                await server.registry.catch_up()
+            if begun.subresource or begun.definition.group_resource in REVIEWS:
+                answer = await self._operations.create(begun, body)
+            else:
+                obj = self._readers[type(body)](body)
+                if obj is not body:
+                    _note_unfit(begun, body)
+                answer = await create.create(server, begun, obj)
+        elif verb == "patch":
+            answer = await patch.patch(server, begun, call.patch_type or PatchType.MERGE, body)
+        elif verb == "delete":
+            answer = await delete.delete(server, begun, body)
+        elif verb == "get":
+            await server.registry.catch_up()
+            answer = await self._operations.get(begun)
+        else:
+            return await self._of_collection(begun, call, record)
+        entry = answer.entry
+        if entry is None:
+            shown = answer.value
+        else:
+            shown = entry.object
+            if type(shown) is not begun.version.type:  # objects are stored in the version of nearly all calls
+                shown = entry.view(begun.version)
+        if record is not None:
+            record.status = answer.status
+            record.response_body = encode(shown)
+            record.created_name = getattr(getattr(shown, "metadata", None), "name", "")
+        return shown
 
     @asynccontextmanager
     async def watch(self, call: APICall) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
@@ -129,56 +156,6 @@ class InProcessTransport:
             if recorder is not None and record is not None:
                 record.status = status
                 recorder.end(record)
-
-    def _carried_out(self, asked: APICall, record: RequestRecord | None) -> Coroutine[Any, Any, Any]:
-        if self._is_shared and asked.verb not in _READS:
-            return judged_again(self._server.registry, lambda: self._attempt(asked, record))
-        return self._attempt(asked, record)
-
-    async def _attempt(self, asked: APICall, record: RequestRecord | None) -> Any:
-        """Carry out a call once. One function for all verbs, for what they have in common is most of its cost."""
-        server, verb, body = self._server, asked.verb, asked.body
-        if verb == "update" and not asked.namespace:
-            asked = structs.replace(asked, namespace=body.metadata.namespace)
-        call = self._begin(asked, record)
-        if self._gives_way and verb in _GIVE_WAY:
-            await asyncio.sleep(0)
-        if verb == "update":
-            obj = self._readers[type(body)](body)
-            if obj is not body:
-                _note_unfit(call, body)
-            answer = await update.update(server, call, obj)
-        elif verb == "create":
-            if self._is_shared and not is_compared("create", call.resource, call.subresource):
-                await server.registry.catch_up()
-            if call.subresource or call.definition.group_resource in REVIEWS:
-                answer = await self._operations.create(call, body)
-            else:
-                obj = self._readers[type(body)](body)
-                if obj is not body:
-                    _note_unfit(call, body)
-                answer = await create.create(server, call, obj)
-        elif verb == "patch":
-            answer = await patch.patch(server, call, asked.patch_type or PatchType.MERGE, body)
-        elif verb == "delete":
-            answer = await delete.delete(server, call, body)
-        elif verb == "get":
-            await server.registry.catch_up()
-            answer = await self._operations.get(call)
-        else:
-            return await self._of_collection(call, asked, record)
-        entry = answer.entry
-        if entry is None:
-            shown = answer.value
-        else:
-            shown = entry.object
-            if type(shown) is not call.version.type:  # objects are stored in the version of nearly all calls
-                shown = entry.view(call.version)
-        if record is not None:
-            record.status = answer.status
-            record.response_body = encode(shown)
-            record.created_name = getattr(getattr(shown, "metadata", None), "name", "")
-        return shown
 
     async def _of_collection(self, call: Call, asked: APICall, record: RequestRecord | None) -> Page[Any] | None:
         """List objects, or delete them."""
@@ -294,6 +271,32 @@ class InProcessTransport:
             raise
         # Not earlier: as over HTTP, the body of a request that was denied has not been read.
         record.request_body = b"" if asked.body is None else encode(asked.body)
+
+
+class WrappedTransport(InProcessTransport):
+    """An `InProcessTransport` whose calls are logged, or repeated after writes of other servers on the same store."""
+
+    def call(self, call: APICall, record: RequestRecord | None = None) -> Coroutine[Any, Any, Any]:
+        """Carry out a call."""
+        return self._carried_out(call, record) if self._recorder is None else self._logged(call, self._recorder)
+
+    async def _logged(self, call: APICall, recorder: Recorder) -> Any:
+        record = self._record(call, recorder)
+        record.status = CLIENT_GONE
+        try:
+            return await self._carried_out(call, record)
+        except StatusError as error:
+            record.status = error.code
+            raise
+        finally:
+            # Also when the caller is cancelled: an audit event that has begun must be completed.
+            recorder.end(record)
+
+    def _carried_out(self, call: APICall, record: RequestRecord | None) -> Coroutine[Any, Any, Any]:
+        carry_out = super().call
+        if self._is_shared and call.verb not in _READS:
+            return judged_again(self._server.registry, lambda: carry_out(call, record))
+        return carry_out(call, record)
 
 
 def _note_unfit(call: Call, obj: KubeObject) -> None:
