@@ -113,11 +113,10 @@ class AdmissionChain:
         )
         return Called(admitting, validating)
 
-    async def admit(self, request: AdmissionAttributes, called: Called | None = None) -> Any:
-        """Return the object after every plugin changed it. If a webhook or a policy did, all are called once more.
-
-        ``called`` are the plugins of the write, if the caller has them."""
-        plugins = (called or self.called(request.call, request.operation)).admitting
+    async def admit(self, request: AdmissionAttributes, called: Called) -> Any:
+        """Return the object after every plugin of a write (`called`) changed it. If a webhook or a policy did, all are
+        called once more."""
+        plugins = called.admitting
         if not plugins:
             return request.object
         metrics, operation, again = self.metrics, request.operation, True
@@ -131,7 +130,8 @@ class AdmissionChain:
                     if type(obj) is CoroutineType:
                         obj = await obj
                     if obj is not request.object:
-                        again = again or (not request.again and plugin in self._external and obj != request.object)
+                        if plugin in self._external and not request.again and obj != request.object:
+                            again = True
                         request = replace(request, object=obj)
                 if again:
                     request = replace(request, again=True)
@@ -141,9 +141,9 @@ class AdmissionChain:
         metrics.step_ended(began, _METHODS[ADMIT], operation)
         return request.object
 
-    async def validate(self, request: AdmissionAttributes, called: Called | None = None) -> None:
-        """Call every plugin that may refuse the write."""
-        plugins = (called or self.called(request.call, request.operation)).validating
+    async def validate(self, request: AdmissionAttributes, called: Called) -> None:
+        """Call every plugin of a write (`called`) that may refuse it."""
+        plugins = called.validating
         if not plugins:
             return
         metrics, operation = self.metrics, request.operation

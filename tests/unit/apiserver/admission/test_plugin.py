@@ -35,6 +35,14 @@ class Appending(AdmissionPlugin):
         self.validated.append(request.object)
 
 
+async def admitted(chain: AdmissionChain, request: AdmissionAttributes) -> Any:
+    return await chain.admit(request, chain.called(request.call, request.operation))
+
+
+async def validated(chain: AdmissionChain, request: AdmissionAttributes) -> None:
+    await chain.validate(request, chain.called(request.call, request.operation))
+
+
 class OfPods(Appending):
     kinds = frozenset({GroupResource("", "pods")})
 
@@ -51,8 +59,8 @@ def request(plural: str, obj: str, user: str = "ann") -> AdmissionAttributes:
 
 async def test_each_plugin_gets_the_object_of_the_one_before() -> None:
     chain = AdmissionChain([Appending("a"), Silent(), OfPods("p"), Appending("b")])
-    assert await chain.admit(request("pods", "")) == "apb"
-    assert await chain.admit(request("configmaps", "")) == "ab"
+    assert await admitted(chain, request("pods", "")) == "apb"
+    assert await admitted(chain, request("configmaps", "")) == "ab"
 
 
 def test_a_chain_calls_none_of_its_plugins_if_none_handles_the_write() -> None:
@@ -64,15 +72,15 @@ def test_a_chain_calls_none_of_its_plugins_if_none_handles_the_write() -> None:
 async def test_a_plugin_of_other_kinds_is_not_called() -> None:
     pods = OfPods("p")
     chain = AdmissionChain([pods])
-    await chain.validate(request("configmaps", "one"))
-    await chain.validate(request("pods", "two"))
+    await validated(chain, request("configmaps", "one"))
+    await validated(chain, request("pods", "two"))
     assert pods.validated == ["two"]
 
 
 async def test_all_plugins_run_again_if_a_webhook_changed_the_object() -> None:
     outside = Appending("o")
     chain = AdmissionChain([Appending("a"), outside], external=[outside])
-    assert await chain.admit(request("pods", "")) == "aoao"
+    assert await admitted(chain, request("pods", "")) == "aoao"
 
 
 class OfNewOnes(Appending):
@@ -83,9 +91,9 @@ class OfNewOnes(Appending):
 async def test_a_plugin_that_does_not_handle_an_operation_is_not_called() -> None:
     chain = AdmissionChain([OfNewOnes("n"), Appending("a")])
     new = request("pods", "")
-    assert await chain.admit(new) == "na"
-    assert await chain.admit(new.but(operation="UPDATE")) == "a"
-    assert await chain.admit(new.but(call=new.call.but(subresource="status"))) == "a"
+    assert await admitted(chain, new) == "na"
+    assert await admitted(chain, new.but(operation="UPDATE")) == "a"
+    assert await admitted(chain, new.but(call=new.call.but(subresource="status"))) == "a"
 
 
 class OfLimits(Appending):
@@ -102,8 +110,8 @@ async def test_a_plugin_that_does_not_handle_a_user_is_not_called() -> None:
 
     chain = AdmissionChain([OfBob("b")])
     for _ in range(2):
-        assert await chain.admit(request("pods", "", "bob")) == "b"
-        assert await chain.admit(request("pods", "", "ann")) == ""
+        assert await admitted(chain, request("pods", "", "bob")) == "b"
+        assert await admitted(chain, request("pods", "", "ann")) == ""
         assert chain.called(request("pods", "", "ann").call, "CREATE") is NO_PLUGINS
         assert chain.called(request("pods", "", "bob").call, "CREATE") is not NO_PLUGINS
 
@@ -112,11 +120,11 @@ async def test_handlers_are_found_again_after_a_rule_was_written() -> None:
     observers: dict[GroupResource, Callable[[StoredChange], None]] = {}
     plugin = OfLimits("l")
     chain = AdmissionChain([plugin], observe=observers.__setitem__)
-    assert await chain.admit(request("pods", "")) == ""
+    assert await admitted(chain, request("pods", "")) == ""
     plugin.limits = 1
     change: Any = None
     observers[GroupResource("", "limitranges")](change)
-    assert await chain.admit(request("pods", "")) == "l"
+    assert await admitted(chain, request("pods", "")) == "l"
 
 
 def test_a_plugin_that_reads_stored_objects_names_their_resources() -> None:
@@ -144,8 +152,8 @@ class NotOfPods(Appending):
 async def test_a_plugin_that_does_not_handle_a_resource_is_not_called() -> None:
     plugin = NotOfPods("i")
     chain = AdmissionChain([plugin, Appending("a")])
-    assert await chain.admit(request("pods", "")) == "a"
-    assert await chain.admit(request("configmaps", "")) == "ia"
-    await chain.validate(request("pods", "one"))
-    await chain.validate(request("configmaps", "two"))
+    assert await admitted(chain, request("pods", "")) == "a"
+    assert await admitted(chain, request("configmaps", "")) == "ia"
+    await validated(chain, request("pods", "one"))
+    await validated(chain, request("configmaps", "two"))
     assert plugin.validated == ["two"]
