@@ -56,14 +56,14 @@ class ServerContext(msgspec.Struct, frozen=True):
         """Return the table of the resource of a call."""
         return self.registry.by_resource[call.definition.table]
 
-    def place(self, call: Call) -> tuple[Table, str]:
-        """Return the table of the resource of a call, and the key of its object there."""
-        namespace, name = call.namespace, call.name
+    def place(self, call: Call, name: str) -> tuple[Table, str]:
+        """Return the table of the resource of a call, and the key of the object of a name there."""
+        namespace = call.namespace
         return self.registry.by_resource[call.definition.table], f"{namespace}/{name}" if namespace else name
 
     def find(self, call: Call) -> StoredObject | None:
         """Return the stored state of the object of a call."""
-        table, key = self.place(call)
+        table, key = self.place(call, call.name)
         return table.get(key)
 
     async def seen(self, call: Call, entries: Sequence[StoredObject]) -> list[StoredObject]:

@@ -113,7 +113,7 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
             await server.admission.validate(AdmissionAttributes(call, "CREATE", new, None), called)
         if new.metadata.resource_version:
             new = _without_version(call, new)
-        table, key = server.table(call), f"{call.namespace}/{name}" if call.namespace else name
+        table, key = server.place(call, name)
         # A write of the same key that is not yet durable decides first: if it fails, the key is free.
         present = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
         if present is None:

@@ -34,7 +34,7 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> C
     """
     if options.dry_run:
         call = call.but(dry_run=True)
-    (table, key), definition = server.place(call), call.definition
+    (table, key), definition = server.place(call, call.name), call.definition
     rules, converts = definition.deletion, definition.conversion is not None
     # Before the lookup of the object: the deletion of a permanent namespace is refused even if it does not exist.
     if call.name in rules.permanent:

@@ -88,7 +88,7 @@ async def change(
     Raises:
         StatusError: it was refused; nothing changed.
     """
-    (table, key), strategy = server.place(call), call.strategy
+    (table, key), strategy = server.place(call, call.name), call.strategy
     converts, rounds = call.definition.conversion is not None, 0 if call.subresource else strategy.metadata_checks
     context = context or server.strategy_context(call)
     for attempt in range(ATTEMPTS):
