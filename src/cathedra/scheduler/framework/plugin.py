@@ -307,10 +307,14 @@ class PluginContext:
     gates: FeatureGates
 
 
-class Evaluations(msgspec.Struct, eq=False):
+class Evaluations:
     """Counter of evaluations of a pod, or of a node for it."""
 
-    times: int = 0
+    # Written for every plugin and pod; the attribute of a struct takes twice as long.
+    __slots__ = ("times",)
+
+    def __init__(self) -> None:
+        self.times = 0
 
 
 class PluginObserver(Protocol):

@@ -195,12 +195,10 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         )
 
     def _preferred(self, pod: PodInfo) -> Sequence[PreferredSchedulingTerm]:
-        affinity = pod.pod.spec.affinity
-        own = affinity.node_affinity if affinity is not None else None
-        return (
-            *self._added.preferred_during_scheduling_ignored_during_execution,
-            *(own.preferred_during_scheduling_ignored_during_execution if own is not None else ()),
-        )
+        added, affinity = self._added.preferred_during_scheduling_ignored_during_execution, pod.pod.spec.affinity
+        if affinity is None or affinity.node_affinity is None:
+            return added
+        return (*added, *affinity.node_affinity.preferred_during_scheduling_ignored_during_execution)
 
     def _matches(self, pod: Pod, node: Node) -> bool:
         added = self._added_selector

@@ -169,10 +169,9 @@ class NodeTotals(NodeValues[int]):
         self._times: dict[int, int] = {}
         """Number → how many nodes have it, or had it before all were forgotten."""
 
-    @property
     def bound(self) -> int:
-        """The largest number. Nodes that were forgotten and not read since count with their former number."""
-        return max(self._times, default=0)
+        """Return the largest number. Nodes that were forgotten and not read since count with their former number."""
+        return max(self._times) if self._times else 0
 
     def _set(self, place: int, value: int) -> None:
         times, known = self._times, self._values[place]
@@ -369,7 +368,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         if found is None:
             found = self._keep(key, NodeTotals(self.changes, partial(value, *given), self.nodes, self.places))
         found.follow_up()
-        return found.of(nodes), found.bound
+        return found.of(nodes), found.bound()
 
     def sums_of(self, count: Callable[..., tuple[str, int] | None], given: Given) -> Mapping[str, int]:
         """Return the sums of `DomainCounts`, valid until the next change. ``count`` is called as in `nodes_that`."""
