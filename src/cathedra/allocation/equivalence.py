@@ -81,13 +81,13 @@ class NodeEquivalence:
     def of(inventory: InventorySnapshot, features: Features, projection: Projection | None) -> NodeEquivalence:
         """Return the node classes that are kept with this inventory, as claims with that projection see them."""
         # Popped and entered again, so that the dict's order is that of the last use.
-        kept = inventory.caches.of(EQUIVALENCES)
-        found = kept.pop((features, projection), None)
+        kept, key = inventory.caches.of(EQUIVALENCES), (features, projection)
+        found = kept.pop(key, None)
         if found is None:
             if len(kept) >= _KEPT:
                 del kept[next(iter(kept))]
             found = NodeEquivalence(features, projection)
-        kept[features, projection] = found
+        kept[key] = found
         return found
 
     def follow(self, nodes: tuple[core_v1.Node, ...], inventory: InventorySnapshot, ledger: LedgerSnapshot) -> int:

@@ -20,6 +20,10 @@ import msgspec
 E = TypeVar("E", bound=Hashable)
 
 
+MOST_CHANGES: Final = 8192
+"""Largest number of changes that a changelog records; at least half of them are always kept."""
+
+
 class Mark(msgspec.Struct, Generic[E], frozen=True, eq=False):
     """A moment in a changelog."""
 
@@ -41,9 +45,6 @@ class Changelog(Generic[E]):
 
     __slots__ = ("_entries", "_first", "_mark", "end")
 
-    LIMIT: Final = 8192
-    """Largest number of recorded changes; at least half of them are always kept."""
-
     def __init__(self) -> None:
         self._entries: list[E] = []
         self._first = 0
@@ -54,10 +55,10 @@ class Changelog(Generic[E]):
     def note(self, entry: E) -> None:
         """Record a change of ``entry``."""
         entries = self._entries
-        if len(entries) >= self.LIMIT:
+        if len(entries) >= MOST_CHANGES:
             # Marks keep the old list; so it is left alone.
-            entries = self._entries = entries[self.LIMIT // 2 :]
-            self._first += self.LIMIT // 2
+            entries = self._entries = entries[MOST_CHANGES // 2 :]
+            self._first += MOST_CHANGES // 2
         entries.append(entry)
         self.end += 1
 

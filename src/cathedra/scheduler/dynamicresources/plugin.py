@@ -71,15 +71,16 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
+_NAME: Final = "DynamicResources"
 _SKIP = Status(Code.SKIP)
 _TEXT_NO_FIT: Final = "cannot allocate all claims"
 _TEXT_TIMEOUT: Final = "timed out trying to allocate devices"
-_NOT_CREATED = unresolvable("ResourceClaim not created yet").of("DynamicResources")
-_NO_FIT = unresolvable(_TEXT_NO_FIT).of("DynamicResources")
-_NO_FIT_YET = unschedulable(_TEXT_NO_FIT).of("DynamicResources")
-_NOT_HERE = unresolvable("resourceclaim not available on the node").of("DynamicResources")
-_NOT_PROVIDED = unresolvable("cannot fit resource").of("DynamicResources")
-_STALE = unresolvable("cannot schedule extended resource claim").of("DynamicResources")
+_NOT_CREATED = unresolvable("ResourceClaim not created yet").of(_NAME)
+_NO_FIT = unresolvable(_TEXT_NO_FIT).of(_NAME)
+_NO_FIT_YET = unschedulable(_TEXT_NO_FIT).of(_NAME)
+_NOT_HERE = unresolvable("resourceclaim not available on the node").of(_NAME)
+_NOT_PROVIDED = unresolvable("cannot fit resource").of(_NAME)
+_STALE = unresolvable("cannot schedule extended resource claim").of(_NAME)
 
 
 class DynamicResources(
@@ -94,7 +95,7 @@ class DynamicResources(
 ):
     """Claims of pods, from the queue to the binding."""
 
-    name = "DynamicResources"
+    name = _NAME
     weight = 1
 
     def __init__(self, context: PluginContext, timeouts: Timeouts = DEFAULT_TIMEOUTS) -> None:
@@ -134,8 +135,7 @@ class DynamicResources(
             is_freeing=self.is_freeing if self._suppositions is not None else None,
         )
         self._repacker = Repacker(self.devices)
-        writer = ClaimWriter(client, clock, self._claims.assume, stamps=self._binding_conditions)
-        self._writer = writer
+        self._writer = writer = ClaimWriter(client, clock, self._claims.assume, stamps=self._binding_conditions)
         self._binding = binding.ClaimBinding(
             writer, self._claims, self.devices, self._resolver, recorder, timeouts.binding
         )
@@ -228,7 +228,7 @@ class DynamicResources(
             claims = [freed_claim(claim) if claim.metadata.uid in supposed.freed else claim for claim in claims]
         cycle = ClaimCycle(claims, demand, state.attempt, narrowing=state.narrowing, supposed=supposed)
         if state.group is not None:
-            cycle.group = state.group.setdefault(self.name, GroupClaims())
+            cycle.group = state.group.setdefault(_NAME, GroupClaims())
             # Amounts that devices take of a node are counted for each pod when it is tried, and not again.
             cycle.together = TOGETHER in state.group and self._node_allocatable is None and supposed is None
         for index, claim in enumerate(claims):
@@ -246,14 +246,14 @@ class DynamicResources(
                 cycle.prepared[NO_RESOURCES] = self._prepare(cycle, NO_RESOURCES)
         except AllocationError as broken:
             return self._no_fit if cycle.is_optional else error(str(broken))
-        state.data[self.name] = cycle
+        state.data[_NAME] = cycle
         return None
 
     # --- for every node
 
     def refuses_all(self, state: CycleState, pod: PodInfo) -> bool:
         """Return True if equal claims have been tried on all nodes and fit on none, and nothing has changed since."""
-        cycle: ClaimCycle = state.data[self.name]
+        cycle: ClaimCycle = state.data[_NAME]
         if cycle.supposed is not None or cycle.placements or cycle.demand is not None:
             return False
         if cycle.group is not None and cycle.group.held:
@@ -267,7 +267,7 @@ class DynamicResources(
 
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
         """Allocate for many nodes at once; nodes of one class cost one search."""
-        cycle: ClaimCycle = state.data[self.name]
+        cycle: ClaimCycle = state.data[_NAME]
         if cycle.everywhere is False:
             return BatchFilterResult(frozenset(), state.snapshot.each(self._no_fit))
         if cycle.everywhere and self._node_allocatable is None:
@@ -336,7 +336,7 @@ class DynamicResources(
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuse the node if an existing allocation cannot be used there, or none is found for the other claims."""
-        cycle: ClaimCycle = state.data[self.name]
+        cycle: ClaimCycle = state.data[_NAME]
         resources = NO_RESOURCES
         if cycle.demand is not None:
             if cycle.demand.stale is not None:
@@ -362,8 +362,8 @@ class DynamicResources(
 
     def passed_beside(self, state: CycleState, trial: CycleState, node: str) -> None:
         """Use the devices that are free beside those held for nominated pods."""
-        cycle: ClaimCycle | None = state.data.get(self.name)
-        tried: ClaimCycle | None = trial.data.get(self.name)
+        cycle: ClaimCycle | None = state.data.get(_NAME)
+        tried: ClaimCycle | None = trial.data.get(_NAME)
         if self._suppositions is None or cycle is None or tried is None or tried.supposed is None:
             return
         found = tried.results.get(node)
@@ -462,7 +462,7 @@ class DynamicResources(
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
         """Frees one claim of the pod that is allocated in the wrong place."""
-        cycle: ClaimCycle | None = state.data.get(self.name)
+        cycle: ClaimCycle | None = state.data.get(_NAME)
         scores_zero = self._gates.has(behaviours.POST_FILTER_IS_SILENT)
         if cycle is None:
             return unschedulable(*(() if scores_zero else ("no new claims to deallocate",)))
@@ -485,7 +485,7 @@ class DynamicResources(
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Earlier sub-requests of prioritised lists are better."""
-        cycle: ClaimCycle | None = state.data.get(self.name)
+        cycle: ClaimCycle | None = state.data.get(_NAME)
         if cycle is None or not has_prioritized_list(cycle.claims):
             return None
         stored = sum(preference(claim, cycle.allocation(claim)) for claim in cycle.claims)
@@ -501,7 +501,7 @@ class DynamicResources(
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Holds the devices found on the node."""
-        cycle: ClaimCycle | None = state.data.get(self.name)
+        cycle: ClaimCycle | None = state.data.get(_NAME)
         if cycle is None:
             return None
         unallocated = cycle.unallocated
@@ -540,28 +540,28 @@ class DynamicResources(
     def pack(self, state: CycleState, node: str) -> None:
         """Exchange the devices that the pod holds on ``node`` for some that leave larger ones free (DeviceScoring)."""
         # Amounts that devices take of a node have been counted for those that were found first.
-        if self.name in state.data and self._node_allocatable is None:
-            self._repacker.pack(state.data[self.name], state.snapshot.by_name[node])
+        if _NAME in state.data and self._node_allocatable is None:
+            self._repacker.pack(state.data[_NAME], state.snapshot.by_name[node])
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """Release devices and reservations; an allocation that is written stays in its claim."""
-        cycle: ClaimCycle | None = state.data.get(self.name)
+        cycle: ClaimCycle | None = state.data.get(_NAME)
         if cycle is not None:
             await self._binding.withdraw(cycle, pod.pod)
             self._repacker.leave(cycle, node, state)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
         """Pods without claims, of their own or for extended resources, are left alone."""
-        return self.name in state.data
+        return _NAME in state.data
 
     def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Coroutine[Any, Any, Status | None]:
         """Writes allocations and reservations."""
         # No coroutine of its own: each that is entered is entered again after every write.
-        return self._binding.write(state.data.get(self.name), pod.pod)
+        return self._binding.write(state.data.get(_NAME), pod.pod)
 
     def has_to_settle(self, state: CycleState, pod: PodInfo) -> bool:
         """Devices may have to be attached."""
-        cycle: ClaimCycle | None = state.data.get(self.name)
+        cycle: ClaimCycle | None = state.data.get(_NAME)
         return cycle is not None and self._binding_conditions and True in map(waits, cycle.all_claims)
 
     async def settle(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
@@ -569,7 +569,7 @@ class DynamicResources(
         if self._gates["NominatedNodeNameForExpectation"]:
             # kube-scheduler nominates before every PreBind that has work; here that is written only before a wait.
             await write_nomination(self._client, pod.pod, node)
-        return await self._binding.wait_for_conditions(state.data[self.name], pod.pod, node)
+        return await self._binding.wait_for_conditions(state.data[_NAME], pod.pod, node)
 
     def _decided_in_group(self, group: GroupClaims, claim: ResourceClaim) -> AllocationResult | None:
         """Return the allocation that another pod of the group has just reserved; None if there is none or it was given

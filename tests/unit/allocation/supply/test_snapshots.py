@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cathedra.allocation.supply.snapshots import Changelog, SharedMap
+from cathedra.allocation.supply.snapshots import MOST_CHANGES, Changelog, SharedMap
 
 
 def test_a_later_mark_tells_what_happened_after_an_earlier_one() -> None:
@@ -35,9 +35,9 @@ def test_marks_of_different_journals_have_nothing_to_say_to_each_other() -> None
 def test_who_comes_back_too_late_is_told_so() -> None:
     changelog: Changelog[int] = Changelog()
     early = changelog.mark()
-    for number in range(Changelog.LIMIT):
+    for number in range(MOST_CHANGES):
         changelog.note(number)
-    assert changelog.mark().since(early) == set(range(Changelog.LIMIT))
+    assert changelog.mark().since(early) == set(range(MOST_CHANGES))
     late = changelog.mark()
     changelog.note(-1)
     assert changelog.mark().since(early) is None

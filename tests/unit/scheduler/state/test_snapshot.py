@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.allocation.supply.snapshots import Changelog
+from cathedra.allocation.supply.snapshots import MOST_CHANGES
 from cathedra.api.core.meta_v1 import LabelSelector
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.struct import Time, replace
@@ -228,7 +228,7 @@ def test_all_nodes_are_looked_at_when_more_has_changed_than_is_remembered() -> N
     cache.set_node(node("a", labels={}))
     assert cache.snapshot().values_of(count, (), cache.snapshot().nodes) == [0]
     cache.assume(PodInfo(pod("p")).on("a"))
-    for number in range(Changelog.LIMIT):
+    for number in range(MOST_CHANGES):
         cache.set_node(node("a", labels={}, unschedulable=bool(number % 2)))
     check(cache.snapshot())
 
