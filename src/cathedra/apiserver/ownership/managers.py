@@ -197,6 +197,8 @@ def _in_order(entries: list[ManagedFieldsEntry]) -> Entries:
     """Sort entries, and return them as ``managedFields``: Apply first, then by time, then by name."""
     # Nearly always they are in order: to find that out takes half of the instructions of a sort.
     for one, other in pairwise(entries):
+        if one.time is other.time and one.operation == other.operation and one.manager < other.manager:
+            continue  # as most pairs, for an object is often written several times within a second
         if not (one.time and other.time) or (
             (one.operation, one.time.micros, one.manager, one.api_version, one.subresource)
             > (other.operation, other.time.micros, other.manager, other.api_version, other.subresource)

@@ -234,18 +234,21 @@ def _owned_of(field: Field) -> Owned | None:
 # --- changes ------------------------------------------------------------------------------------------------------
 
 
-def object_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Changes:
-    """Return the fields in which two objects of a kind differ, without those that have no owner in any object.
+def struct_changes(old: KubeStruct, new: KubeStruct, places: Places) -> Changes:
+    """Return the changes of the fields at ``places`` between two structs of a type.
 
     Raises:
         TypedError: an element of a keyed list has no key.
     """
-    return _struct_changes(old, new, _tracked_places(shape))
+    touched: FieldSets = {}
+    removed: FieldSets = {}
+    _note_changes((), places, astuple(old), astuple(new), touched, removed)
+    return FieldSet.at_paths(touched) if touched else NOTHING, FieldSet.at_paths(removed) if removed else NOTHING
 
 
 @cache
-def _tracked_places(shape: StructShape) -> Places:
-    """Return the fields of an object without the untracked ones."""
+def tracked_places(shape: StructShape) -> Places:
+    """Return the fields of an object without those that have no owner in any object."""
     return _places_without(shape, UNTRACKED)
 
 
@@ -260,13 +263,6 @@ def _places_without(shape: StructShape, untracked: FieldSet) -> Places:
             kept.parts = _places_without(field.shape, known)
             places.append((index, kept))
     return tuple(places)
-
-
-def _struct_changes(old: KubeStruct, new: KubeStruct, places: Places) -> Changes:
-    touched: FieldSets = {}
-    removed: FieldSets = {}
-    _note_changes((), places, astuple(old), astuple(new), touched, removed)
-    return FieldSet.at_paths(touched) if touched else NOTHING, FieldSet.at_paths(removed) if removed else NOTHING
 
 
 def _note_changes(
@@ -340,7 +336,7 @@ def _changes(old: Any, new: Any, shape: Shape) -> Changes:
     if is_leaf(shape):
         return UNCHANGED if _is_same(old, new, shape) else SET
     if type(shape) is StructShape and type(old) is type(new) and type(old) is shape.type:
-        return _struct_changes(old, new, places_of(shape))
+        return struct_changes(old, new, places_of(shape))
     before, after = dict(_parts(old, shape)), dict(_parts(new, shape))
     if not before and not after:
         return UNCHANGED if _is_same(old, new, shape) else SET
@@ -483,7 +479,7 @@ def _is_same(old: Any, new: Any, shape: Shape) -> bool:
 def created_fields(new: KubeStruct, ignored: FieldSet) -> FieldSet:
     """Return the fields of a new object that its creator owns; ``ignored`` are whole fields of the top level.
 
-    They are those in which it differs from an object without anything (`object_changes`).
+    They are those in which it differs from an object without anything (`struct_changes`).
     A new object shares no part with that one, so the comparison would look into every field. But most objects have the
     same fields as the one created before them: each field of the top level and of the metadata is worked out by itself
     and remembered by its JSON. Owner references alone are different in every object. Of maps of scalars, as labels and

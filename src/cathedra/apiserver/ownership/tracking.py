@@ -35,7 +35,7 @@ from cathedra.apiserver.ownership.managers import (
     held_fields,
     new_entry,
 )
-from cathedra.apiserver.ownership.structs import created_fields, object_changes
+from cathedra.apiserver.ownership.structs import created_fields, struct_changes, tracked_places
 from cathedra.apiserver.ownership.typed import TypedError
 from cathedra.apiserver.patches.schema import ListShape, Shape, StructShape, struct_shape
 from cathedra.apiserver.request import Call
@@ -99,7 +99,8 @@ def _tracked_creation(call: Call, new: Any, now: float) -> Any:
     if fields is NOTHING:
         return with_entries(new, ())
     manager = Manager(call.field_manager, UPDATE, version.api_version)
-    return with_entries(new, (new_entry(manager, fields, Time(now)),))
+    entries = (new_entry(manager, fields, Time(now)),)
+    return replace(new, metadata=replace(new.metadata, managed_fields=entries))
 
 
 def changes_elsewhere(call: Call, live: Any, new: Any, other: OtherVersions | None, version: str) -> Changes | None:
@@ -126,7 +127,7 @@ def changes_between(version: VersionDefinition, old: Any, new: Any, body: Body |
         old = version.from_hub(old)
     shape = struct_shape(kind)
     if type(shape) is StructShape:
-        return object_changes(kind() if old is None else old, new, shape)
+        return struct_changes(kind() if old is None else old, new, tracked_places(shape))
     before = _empty_view(kind) if old is None else View(encode(old) if body is None else body(version), shape)
     return differences(before, View.of(new, shape))
 

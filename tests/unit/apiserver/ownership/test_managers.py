@@ -33,7 +33,7 @@ from cathedra.apiserver.ownership.managers import (
     after_update_across_versions,
     held_fields,
 )
-from cathedra.apiserver.ownership.structs import object_changes
+from cathedra.apiserver.ownership.structs import struct_changes, tracked_places
 from cathedra.apiserver.patches.schema import StructShape, struct_shape
 
 Paths = set[tuple[str, ...]]
@@ -77,7 +77,7 @@ APPLIED: Entries = (
 def changes_of(old: KubeStruct, new: KubeStruct) -> Changes:
     shape = struct_shape(type(new))
     assert isinstance(shape, StructShape)
-    return object_changes(old, new, shape)
+    return struct_changes(old, new, tracked_places(shape))
 
 
 def paths(fields: FieldSet) -> Paths:

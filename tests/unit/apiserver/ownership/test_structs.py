@@ -14,7 +14,7 @@ from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import EMPTY_LIST, KubeStruct, from_dict, replace
 from cathedra.apiserver.ownership.documents import View, differences
 from cathedra.apiserver.ownership.fieldset import Changes, FieldSet, fields_at, tracked_part
-from cathedra.apiserver.ownership.structs import REMEMBERED_PART, created_fields, object_changes
+from cathedra.apiserver.ownership.structs import REMEMBERED_PART, created_fields, struct_changes, tracked_places
 from cathedra.apiserver.ownership.typed import TypedError
 from cathedra.apiserver.patches.schema import StructShape, struct_shape
 from tests.requirements import with_memos
@@ -142,7 +142,7 @@ NEW_PODS = st.fixed_dictionaries(
 def both_ways(old: KubeStruct, new: KubeStruct) -> tuple[Changes, Changes]:
     shape = shape_of(old)
     touched, removed = differences(View.of(old, shape), View.of(new, shape))
-    return object_changes(old, new, shape), (tracked_part(touched), tracked_part(removed))
+    return struct_changes(old, new, tracked_places(shape)), (tracked_part(touched), tracked_part(removed))
 
 
 def shape_of(obj: KubeStruct) -> StructShape:
@@ -202,8 +202,8 @@ def test_maps_of_scalars_differ_as_their_json_does(old: Any, new: Any) -> None:
 @with_memos
 def test_equal_keys_share_one_set() -> None:
     before, after, later = (ConfigMap(data={"a": text, "b": "same"}) for text in "xyz")
-    shape = struct_shape(ConfigMap)
-    assert object_changes(before, after, shape)[0] is object_changes(after, later, shape)[0]
+    places = tracked_places(shape_of(before))
+    assert struct_changes(before, after, places)[0] is struct_changes(after, later, places)[0]
 
 
 def test_an_empty_list_or_map_has_no_owner_also_if_the_request_wrote_it() -> None:
@@ -214,7 +214,7 @@ def test_an_empty_list_or_map_has_no_owner_also_if_the_request_wrote_it() -> Non
         found, expected = both_ways(old, new)
         assert found == expected
     for old, new in ((claim, spelled), (spelled, claim)):
-        assert object_changes(old, new, struct_shape(ResourceClaim)) == (FieldSet(), FieldSet())
+        assert struct_changes(old, new, tracked_places(shape_of(claim))) == (FieldSet(), FieldSet())
 
 
 def test_an_object_that_was_decoded_twice_does_not_differ() -> None:
