@@ -257,7 +257,7 @@ class ControlledClaimStatusStrategy(ClaimStatusStrategy):
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
         """Apply all rules of a status. The allocation is validated with every change."""
-        errors = super().validate_update(new, old, context)
+        errors = ErrorList(super().validate_update(new, old, context))
         _validate_controller(errors, _STATUS.child("allocation"), allocated_by(new.status.allocation))
         if isinstance(new, ControlledClaim) and isinstance(old, ControlledClaim):
             leaving = new.metadata.deletion_timestamp is not None

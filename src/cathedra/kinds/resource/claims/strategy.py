@@ -306,16 +306,14 @@ class ClaimStatusStrategy(_DefaultedClaim):
 
     def validate_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
-    ) -> ErrorList:
+    ) -> Sequence[FieldError]:
         """Check all rules of a status, and the permissions on its parts."""
         # Permissions are checked each time: they are not in the key of the memo, because a role may change between two
         # writes.
         if _is_sound(new, old, context):
-            errors = ErrorList()
-            validate_status_access(errors, new, old, context)
-            return errors
+            return validate_status_access(new, old, context)
         errors = paths_of_release(validate_status_update(new, old, context), context.gates)
-        validate_status_access(errors, new, old, context)
+        errors.extend(validate_status_access(new, old, context))
         return with_declared(errors, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
 
 
@@ -397,20 +395,22 @@ def template_definition(gates: FeatureGates) -> ResourceDefinition[resource.Reso
 _GATE: Final = "DRAResourceClaimGranularStatusAuthorization"
 
 
-def validate_status_access(errors: ErrorList, new: ResourceClaim, old: ResourceClaim, context: RequestContext) -> None:
+def validate_status_access(new: ResourceClaim, old: ResourceClaim, context: RequestContext) -> Sequence[FieldError]:
     """Require a permission for each change of the status; without an authorizer in the context, none."""
     access = context.access
     if access is None or not context.gates.get(_GATE, False):
-        return
+        return ()
+    errors = ErrorList()
     if new.status.allocation != old.status.allocation or new.status.reserved_for != old.status.reserved_for:
         _validate_binding(errors, access)
     if not (new.status.devices or old.status.devices):
-        return
+        return errors
     # Entries that vanish together with the allocation are removed by the scheduler or a controller. They need no
     # driver's permission, or a claim could not be deallocated by them.
     if new.status.allocation is not None and context.gates.get("DRAResourceClaimDeviceStatus", False):
         for driver in _drivers_changed(new.status.devices, old.status.devices):
             _validate_driver(errors, access, driver, new)
+    return errors
 
 
 def _validate_binding(errors: ErrorList, access: FieldAccess) -> None:

@@ -130,10 +130,8 @@ def with_status(status: Mapping[str, Any]) -> ResourceClaim:
 
 
 def refusals(new: ResourceClaim, old: ResourceClaim, access: Access | None, **gates: bool) -> list[str]:
-    errors = ErrorList()
     opened = context("1.37", **{"DRAResourceClaimGranularStatusAuthorization": True, **gates})
-    validate_status_access(errors, new, old, replace(opened, access=access))
-    return [str(error) for error in errors]
+    return texts(validate_status_access(new, old, replace(opened, access=access)))
 
 
 def test_allocating_needs_the_binding_permission() -> None:
@@ -378,6 +376,23 @@ def test_what_differs_from_claim_to_claim_is_validated_after_a_sound_status(
 ) -> None:
     assert found(ALLOCATED_ALLOCATIONS) == []
     assert found(replace(CLAIM, status=with_field(SOUND, path, field, value))) != []
+
+
+_ANY_NODE = core_v1.NodeSelectorRequirement(key="zone", operator="Exists")
+_ZONED = core_v1.NodeSelector(node_selector_terms=(core_v1.NodeSelectorTerm(match_expressions=(_ANY_NODE,)),))
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "value"),
+    [
+        (("allocation", "devices", "results"), "pool", "rack/node"),
+        (("allocation",), "node_selector", _ZONED),
+    ],
+)
+def test_what_has_a_valid_but_unusual_form_is_validated_in_full(path: tuple[str, ...], field: str, value: Any) -> None:
+    unusual = replace(CLAIM, status=with_field(SOUND, path, field, value))
+    assert found(unusual) == []
+    assert allocation_key(unusual, CLAIM, WARM) is None
 
 
 def test_allocations_of_one_request_have_one_key() -> None:
