@@ -28,7 +28,7 @@ from cathedra.apiserver.pipeline.consistency import judged_again
 from cathedra.apiserver.pipeline.operations import ResourceOperations
 from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE, Recorder
 from cathedra.apiserver.pipeline.record import RequestRecord
-from cathedra.apiserver.request import Call, note_problems, unfit
+from cathedra.apiserver.request import Call, CallAnswer, note_problems, unfit
 from cathedra.apiserver.requestinfo import request_info
 from cathedra.apiserver.subresources.dispatch import is_compared
 from cathedra.apiserver.subresources.reviews import REVIEWS
@@ -90,7 +90,7 @@ class InProcessTransport:
 
     async def call(self, call: APICall, record: RequestRecord | None = None) -> Any:
         """Carry out a call, and note its outcome in ``record``."""
-        # One function for all verbs: what they have in common is most of its cost.
+        # Not a coroutine for each verb: every write that waits would have one layer more.
         server, verb, body = self._server, call.verb, call.body
         if verb == "update" and not call.namespace:
             call = structs.replace(call, namespace=body.metadata.namespace)
@@ -98,20 +98,11 @@ class InProcessTransport:
         if self._gives_way and verb in _GIVE_WAY:
             await asyncio.sleep(0)
         if verb == "update":
-            obj = self._readers[type(body)](body)
-            if obj is not body:
-                _note_unfit(begun, body)
-            answer = await update.update(server, begun, obj)
+            answer = await update.update(server, begun, self._known(begun, body))
         elif verb == "create":
             if self._is_shared and not is_compared("create", begun.resource, begun.subresource):
                 await server.registry.catch_up()
-            if begun.subresource or begun.definition.group_resource in REVIEWS:
-                answer = await self._operations.create(begun, body)
-            else:
-                obj = self._readers[type(body)](body)
-                if obj is not body:
-                    _note_unfit(begun, body)
-                answer = await create.create(server, begun, obj)
+            answer = await self._create(begun, body)
         elif verb == "patch":
             answer = await patch.patch(server, begun, call.patch_type or PatchType.MERGE, body)
         elif verb == "delete":
@@ -121,18 +112,26 @@ class InProcessTransport:
             answer = await self._operations.get(begun)
         else:
             return await self._of_collection(begun, call, record)
-        entry = answer.entry
-        if entry is None:
-            shown = answer.value
-        else:
-            shown = entry.object
-            if type(shown) is not begun.version.type:  # objects are stored in the version of nearly all calls
-                shown = entry.view(begun.version)
-        if record is not None:
-            record.status = answer.status
-            record.response_body = encode(shown)
-            record.created_name = getattr(getattr(shown, "metadata", None), "name", "")
-        return shown
+        return _shown(answer, record)
+
+    def _create(self, call: Call, body: Any) -> Coroutine[Any, Any, CallAnswer]:
+        """Create an object, or carry out what a creation means for a sub-resource or a review."""
+        if call.subresource or call.definition.group_resource in REVIEWS:
+            return self._operations.create(call, body)
+        return create.create(self._server, call, self._known(call, body))
+
+    def _known(self, call: Call, body: Any) -> Any:
+        """Return an object without the fields that the release does not know, and note these.
+
+        Raises:
+            StatusError: 400, it has such fields, and validation is strict.
+        """
+        obj = self._readers[type(body)](body)
+        if obj is not body:
+            # As the decoder does over HTTP.
+            problems = decode_json(type(body), call.gvk, encode(body), call.release).problems
+            note_problems(call, problems, partial(unfit, call.gvk))
+        return obj
 
     @asynccontextmanager
     async def watch(self, call: APICall) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
@@ -299,14 +298,20 @@ class WrappedTransport(InProcessTransport):
         return carry_out(call, record)
 
 
-def _note_unfit(call: Call, obj: KubeObject) -> None:
-    """Note the fields of an object that the release does not know, as the decoder does over HTTP.
-
-    Raises:
-        StatusError: 400, it has such fields, and validation is strict.
-    """
-    problems = decode_json(type(obj), call.gvk, encode(obj), call.release).problems
-    note_problems(call, problems, partial(unfit, call.gvk))
+def _shown(answer: CallAnswer, record: RequestRecord | None) -> Any:
+    """Return the object of an answer in the version of its call, and note it in the record."""
+    entry, version = answer.entry, answer.call.version
+    if entry is None:
+        shown = answer.value
+    else:
+        shown = entry.object
+        if type(shown) is not version.type:  # objects are stored in the version of nearly all calls
+            shown = entry.view(version)
+    if record is not None:
+        record.status = answer.status
+        record.response_body = encode(shown)
+        record.created_name = getattr(getattr(shown, "metadata", None), "name", "")
+    return shown
 
 
 def _reviewed(ref: ResourceRef[KubeObject], subresource: str) -> tuple[AnyDefinition, VersionDefinition, Strategy[Any]]:
