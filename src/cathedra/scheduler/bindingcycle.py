@@ -63,25 +63,17 @@ class BindingCycle:
 
     async def start(self, entry: QueuedPodInfo, state: CycleState, node: str) -> None:
         """Hold ``node`` for the pod, and have the binding written in the background."""
-        held, status = self._reserve(entry, state, node)
-        if status is None:
+        held = await self.hold(entry, state, node)
+        if isinstance(held, HeldPod):
             self.write(held)
-            return
-        failure = await self._given_back(held, status)
-        if isinstance(failure, Diagnosis):
-            self._failures.refused(entry, UnschedulablePod(failure))
+        elif isinstance(held, Diagnosis):
+            self._failures.refused(entry, UnschedulablePod(held))
         else:
-            self._failures.broke(entry, failure)
+            self._failures.broke(entry, held)
 
     async def hold(self, entry: QueuedPodInfo, state: CycleState, node: str) -> HeldPod | Diagnosis | Status:
         """Assume the pod on ``node`` and reserve what it needs there. Return the refusal or error; then nothing is
         reserved."""
-        held, status = self._reserve(entry, state, node)
-        return held if status is None else await self._given_back(held, status)
-
-    def _reserve(self, entry: QueuedPodInfo, state: CycleState, node: str) -> tuple[HeldPod, Status | None]:
-        """Assume the pod on ``node`` and reserve what it needs there. After a refusal or error, which is returned as
-        well, all of it is still to be given back."""
         # The pod is assumed before Reserve: if Reserve fails, `release` drops the assumption, while a pod that was
         # reserved but not assumed would let the next cycle use its room.
         held = HeldPod(entry, entry.info.on(node, state.taken.get(node, ())), state, node)
@@ -92,12 +84,12 @@ class BindingCycle:
             status = self._profile.reserve(state, held.pod, node)
         except DEFECTS as defect:
             status = defect_status(defect, _LOG, "%s: Reserve broke", held.pod.key)
-        return held, status
-
-    async def _given_back(self, held: HeldPod, status: Status) -> Diagnosis | Status:
-        """Release what is held after Reserve has failed, and return the failure."""
+        if status is None:
+            return held
         await self.release(held)
-        return _refused_by(held.node, status) if status.rejected else status
+        if not status.rejected:
+            return status
+        return _refused_by(node, status)
 
     def write(self, held: HeldPod) -> None:
         """Have the binding of a pod that is held written in the background."""
@@ -107,25 +99,24 @@ class BindingCycle:
 
     async def _bind(self, held: HeldPod) -> None:
         """Make all writes of a binding, in order."""
-        pod, state, node, writing = held.pod, held.state, held.node, self._background.writing
+        pod, state, node = held.pod, held.state, held.node
         # A cancellation leaves `status` at this value, so the finally clause takes everything back then as well.
         status: Status | None = _CANCELLED
         try:
             failure: Status | None = None
             waits = False
-            if not writing.enter():
-                await writing.wait()
-            try:
+            with await self._background.writing.place():
                 if self._profile.pre_bind_pre_flight(state, pod, node):
                     failure = await self._profile.pre_bind(state, pod, node)
                     waits = failure is None and self._profile.has_to_settle(state, pod)
                 if failure is None and not waits:
                     failure = await self._written(held)
-            finally:
-                writing.leave()
             if waits:
                 # Waiting for devices may take minutes, so it happens outside the limit of concurrent writes.
-                failure = await self._profile.settle(state, pod, node) or await self._written_late(held)
+                failure = await self._profile.settle(state, pod, node)
+                if failure is None:
+                    with await self._background.writing.place():
+                        failure = await self._written(held)
             if failure is not None and self._background.is_spared(held):
                 # The cause of the failure, such as the deletion of the pod, is on its way to other components, which
                 # may need to see the pod's reservations: claim controllers of old releases free a claim only where they
@@ -143,8 +134,7 @@ class BindingCycle:
                 self._on_bound(held.entry)
             message = f"Successfully assigned {pod.key} to {node}"
             self._recorder.record(pod.pod, "Normal", "Scheduled", message, action="Binding")
-            if self._profile.has_post_bind:
-                await self._profile.post_bind(state, pod, node)
+            await self._profile.post_bind(state, pod, node)
 
     def _written(self, held: HeldPod) -> Coroutine[Any, Any, Status | None]:
         """Write the binding itself."""
@@ -152,16 +142,6 @@ class BindingCycle:
         # cancelled.
         self._background.spare(held)
         return self._profile.bind(held.state, held.pod, held.node)
-
-    async def _written_late(self, held: HeldPod) -> Status | None:
-        """Do the same when the binding had to wait, and left its place among the concurrent writes."""
-        writing = self._background.writing
-        if not writing.enter():
-            await writing.wait()
-        try:
-            return await self._written(held)
-        finally:
-            writing.leave()
 
     async def _take_back(self, held: HeldPod, status: Status) -> None:
         try:

@@ -110,17 +110,13 @@ class Failures:
             self._background.start(self._patch_status(pod, patch))
 
     async def _patch_status(self, pod: Pod, patch: JSONObject) -> None:
-        writing = self._background.writing
-        if not writing.enter():
-            await writing.wait()
-        try:
-            pods = self._client.resource(PODS, pod.metadata.namespace)
-            await pods.patch(pod.metadata.name, PatchType.STRATEGIC, patch, "status")
-        except (StatusError, ConnectionError) as failure:
-            # The pod may be gone, or another client has written: the next attempt writes its condition again.
-            _LOG.info("%s/%s: status not written: %s", pod.metadata.namespace, pod.metadata.name, failure)
-        finally:
-            writing.leave()
+        with await self._background.writing.place():
+            try:
+                pods = self._client.resource(PODS, pod.metadata.namespace)
+                await pods.patch(pod.metadata.name, PatchType.STRATEGIC, patch, "status")
+            except (StatusError, ConnectionError) as failure:
+                # The pod may be gone, or another client has written: the next attempt writes its condition again.
+                _LOG.info("%s/%s: status not written: %s", pod.metadata.namespace, pod.metadata.name, failure)
 
 
 class FailureReport:

@@ -117,8 +117,6 @@ class Profile:
         self._settling = [one for one in self._pre_bind if type(one).has_to_settle is not PreBindPlugin.has_to_settle]
         self._bind = self._at("bind", (p for p in self.plugins if isinstance(p, BindPlugin)))
         self._post_bind = self._at("postBind", (p for p in self.plugins if isinstance(p, PostBindPlugin)))
-        self.has_post_bind = bool(self._post_bind)
-        """True if plugins are to be notified of bound pods."""
 
     def _at(self, point: str, plugins: Iterable[P]) -> tuple[P, ...]:
         """Return those of ``plugins`` that take part at an extension point, in its order."""

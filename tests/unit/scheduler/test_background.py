@@ -95,13 +95,11 @@ def test_so_many_may_write_at_the_same_time() -> None:
 
         async def work(background: Background) -> None:
             nonlocal writing, most
-            if not background.writing.enter():
-                await background.writing.wait()
-            writing += 1
-            most = max(most, writing)
-            await asyncio.sleep(1)
-            writing -= 1
-            background.writing.leave()
+            with await background.writing.place():
+                writing += 1
+                most = max(most, writing)
+                await asyncio.sleep(1)
+                writing -= 1
 
         async with Background(3) as background:
             for _ in range(10):
@@ -140,19 +138,16 @@ def test_a_place_that_comes_free_for_one_who_is_cancelled_goes_to_the_next() -> 
     entered: list[str] = []
 
     async def enter(places: TaskLimit, name: str) -> None:
-        if not places.enter():
-            await places.wait()
-        entered.append(name)
-        await asyncio.sleep(1)
-        places.leave()
+        with await places.place():
+            entered.append(name)
+            await asyncio.sleep(1)
 
     async def main() -> None:
         places = TaskLimit(1)
-        assert places.enter()
-        tasks = [asyncio.create_task(enter(places, name)) for name in ("gone", "leaving", "last")]
-        await asyncio.sleep(1)
-        tasks[0].cancel()
-        places.leave()
+        with await places.place():
+            tasks = [asyncio.create_task(enter(places, name)) for name in ("gone", "leaving", "last")]
+            await asyncio.sleep(1)
+            tasks[0].cancel()
         # Its turn has come, but it has not run since.
         tasks[1].cancel()
         await asyncio.wait(tasks)

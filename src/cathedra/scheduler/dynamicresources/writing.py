@@ -49,7 +49,7 @@ class ClaimWriter:
             WriteFailed: the claim was deleted, allocated or deallocated meanwhile, or the server refused.
         """
         claims = self._of(claim)
-        attempt = 0
+        pauses = iter(PAUSES_SECONDS)
         while True:
             _check(claim, allocation)
             what = "add finalizer to"
@@ -65,10 +65,10 @@ class ClaimWriter:
                 return claim
             except StatusError as error:
                 # A conflict is usual, because the claim's controller writes to the same object.
-                if not error.is_conflict or attempt == len(PAUSES_SECONDS):
+                pause = next(pauses, None) if error.is_conflict else None
+                if pause is None:
                     raise WriteFailed(f"{what} claim {key_of(claim)}: {error}") from error
-            await self.clock.sleep(PAUSES_SECONDS[attempt])
-            attempt += 1
+            await self.clock.sleep(pause)
             claim = await _refreshed(claims, claim)
 
     async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
