@@ -39,8 +39,8 @@ def use_huge_pages() -> None:
     """Move what this process holds to huge pages, where the system grants these on request.
 
     A server goes from object to object all over its memory, and the processor remembers where a few thousand pages are.
-    With huge pages these are gigabytes instead of megabytes. To move one takes less than a millisecond; a thread that
-    uses it meanwhile waits. What cannot be moved stays as it is.
+    With huge pages these are gigabytes instead of megabytes. To move one takes 0.5 to 7 ms; a thread that uses it
+    meanwhile waits. What cannot be moved stays as it is.
     """
     import ctypes  # as above
 

@@ -42,7 +42,9 @@ EXEMPT_GROWTH: Final = 512 * 1024 * 1024
 """Growth in bytes after which exempt objects are collected, too; twice what the process had, if that is more. A server
 with 10,000 nodes grows from 0.7 to 1.9 GiB by its controllers, its agents and the answers that it keeps."""
 MOVED_GROWTH: Final = 32 * 1024 * 1024
-"""Growth in bytes after which new memory is moved to huge pages: some 10 ms of a thread beside the loop."""
+"""Growth in bytes after which new memory is moved to huge pages: 10 to 100 ms of a thread beside the loop."""
+SETTLED_GROWTH: Final = 8 * 1024 * 1024
+"""Growth in bytes from one look to the next up to which a process counts as settled, and memory is moved."""
 EVERYTHING: Final = 3
 """Denotes the oldest generation with exempt objects."""
 
@@ -170,14 +172,17 @@ class MemoryWatch:
         Growth is seen while its cause lasts. So freed memory is given back again `LATER_SECONDS` after the last growth,
         when the connections or requests that needed it may have ended, until the process is about as small as before.
         """
+        held = 0
         while True:
             await clock.sleep(LOOK_SECONDS)
             if self._is_time():
                 await asyncio.to_thread(give_back)
                 self.note()
-            if self._resident() - self._after_move > MOVED_GROWTH:
+            held, former = self._resident(), held
+            # Not while it grows: what is freed and allocated again would be moved again.
+            if held - self._after_move > MOVED_GROWTH and held - former < SETTLED_GROWTH:
                 await asyncio.to_thread(move)
-                self._after_move = self._resident()
+                self._after_move = held = self._resident()
 
     def _is_time(self) -> bool:
         """Collect after a growth, and again later. Return True if that may have freed memory."""
