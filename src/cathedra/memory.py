@@ -44,20 +44,17 @@ def use_huge_pages() -> None:
     """
     import ctypes  # as above
 
-    if not _is_granted():
+    try:
+        if "[never]" in _PERMISSION.read_text():
+            return
+        mappings = _MAPPINGS.read_text(errors="replace")  # paths are any bytes
+    # Another system than Linux, or one that hides this from its processes.
+    except OSError:
         return
     advise = ctypes.CDLL(None).madvise
     advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    for start, end in _dense_mappings(_MAPPINGS.read_text()):
+    for start, end in _dense_mappings(mappings):
         advise(start, end - start, _COLLAPSE)
-
-
-def _is_granted() -> bool:
-    """Return True if the administrator of a Linux system has not excluded huge pages."""
-    try:
-        return "[never]" not in _PERMISSION.read_text()
-    except OSError:
-        return False
 
 
 def _dense_mappings(smaps: str) -> Iterator[tuple[int, int]]:

@@ -73,9 +73,29 @@ def test_huge_pages_are_not_used_where_the_administrator_excludes_them(
 ) -> None:
     excluded = tmp_path / "enabled"
     excluded.write_text("always madvise [never]\n")
-    # Reading it would be an error: there is none.
-    monkeypatch.setattr(memory, "_MAPPINGS", tmp_path / "smaps")
     monkeypatch.setattr(memory, "_PERMISSION", excluded)
+    monkeypatch.setattr(memory, "_dense_mappings", lambda smaps: pytest.fail("mappings are moved"))
     memory.use_huge_pages()
-    monkeypatch.setattr(memory, "_PERMISSION", tmp_path / "no Linux")
+
+
+@pytest.mark.parametrize("missing", ["_PERMISSION", "_MAPPINGS"])
+def test_huge_pages_are_not_used_where_the_system_hides_what_they_need(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    granted = tmp_path / "enabled"
+    granted.write_text("always [madvise] never\n")
+    monkeypatch.setattr(memory, "_PERMISSION", granted)
+    monkeypatch.setattr(memory, missing, tmp_path / "absent")
+    monkeypatch.setattr(memory, "_dense_mappings", lambda smaps: pytest.fail("mappings are moved"))
+    memory.use_huge_pages()
+
+
+def test_mappings_of_files_with_any_name_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    granted, mappings = tmp_path / "enabled", tmp_path / "smaps"
+    granted.write_text("always [madvise] never\n")
+    mappings.write_bytes(
+        mapping("7f0001000000-7f0002000000", path="/tmp/@", resident=4).encode().replace(b"@", b"\xff")
+    )
+    monkeypatch.setattr(memory, "_PERMISSION", granted)
+    monkeypatch.setattr(memory, "_MAPPINGS", mappings)
     memory.use_huge_pages()
