@@ -37,7 +37,19 @@ from typing import Final
 
 from tools.mutation import mutated
 
-__all__ = ["CORPORA", "CPU_LIMIT", "Layer", "Outcome", "Overrun", "Recorder", "all_layers", "corpus", "examine", "fuzz"]
+__all__ = [
+    "CORPORA",
+    "CPU_LIMIT",
+    "Layer",
+    "Outcome",
+    "Overrun",
+    "Recorder",
+    "all_layers",
+    "corpus",
+    "examine",
+    "fuzz",
+    "outcome_of",
+]
 
 CPU_LIMIT: Final = 2.0
 """Seconds of processor time that one input may cost."""
@@ -59,8 +71,8 @@ PLAYED: Final = 60
 STALLED: Final = 60.0
 """Seconds without any progress after which a layer's process is ended and its input is a finding."""
 
-INSTRUMENTING: Final = 240.0
-"""Seconds in which the modules of the program are instrumented for guided fuzzing, on a busy machine."""
+INSTRUMENTING: Final = 60.0
+"""Seconds in which the modules of a layer are instrumented for guided fuzzing, on a busy machine."""
 
 
 class Overrun(BaseException):
@@ -225,21 +237,30 @@ def _child(options: argparse.Namespace) -> int:
     if options.guided:
         from tools.guided import fuzz_guided  # it imports this module
 
-        fuzz_guided(lambda: layer_of(options.layer), seconds=options.seconds, inputs=options.inputs, seed=options.seed)
+        fuzz_guided(options.layer, layer_of, seconds=options.seconds, inputs=options.inputs, seed=options.seed)
     layer = layer_of(options.layer)
     outcome = fuzz(layer, seconds=options.seconds, inputs=options.inputs, seed=options.seed)
     print(json.dumps({"inputs": outcome.inputs, "slowest": outcome.slowest, "findings": outcome.findings}))
     return 0
 
 
+def _guided_layers() -> set[str]:
+    from tools.guided import GUIDED  # it imports this module
+
+    return set(GUIDED)
+
+
 def _run_layer(name: str, options: argparse.Namespace, seconds: float) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tools.fuzzing", "--child", "--layer", name, "--seed", str(options.seed)]
     command += ["--seconds", str(seconds), "--inputs", str(options.inputs)]
     command += ["--guided"] if options.guided else []
+    # What an earlier run left is no input of this one.
+    (FINDINGS / f"{name}-current").unlink(missing_ok=True)
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def _outcome_of(name: str, process: subprocess.Popen[bytes], seconds: float) -> Outcome:
+def outcome_of(name: str, process: subprocess.Popen[bytes], seconds: float) -> Outcome:
+    """What a layer's process says at its end. Its death is a finding, as is a stall of `STALLED` seconds."""
     outcome = Outcome(name)
     try:
         output, errors = process.communicate(timeout=seconds + STALLED)
@@ -253,7 +274,8 @@ def _outcome_of(name: str, process: subprocess.Popen[bytes], seconds: float) -> 
         return Outcome(name, said["inputs"], said["slowest"], said["findings"])
     current = FINDINGS / f"{name}-current"
     data = current.read_bytes() if current.exists() else b""
-    outcome.findings.append(_keep(name, data, f"the process ended with {process.returncode}: {reason}"))
+    problem = f"the process ended with {process.returncode}: {reason}"
+    outcome.findings.append(f"{_keep(name, data, problem)}  {problem}")
     return outcome
 
 
@@ -264,7 +286,7 @@ def _run_all(names: Sequence[str], options: argparse.Namespace) -> int:
         batch = names[first : first + AT_ONCE]
         processes = [(name, _run_layer(name, options, share)) for name in batch]
         for name, process in processes:
-            outcome = _outcome_of(name, process, share + (INSTRUMENTING if options.guided else 0.0))
+            outcome = outcome_of(name, process, share + (INSTRUMENTING if options.guided else 0.0))
             outcomes.append(outcome)
             print(outcome.line(), flush=True)
             for finding in outcome.findings:
@@ -320,6 +342,8 @@ def main() -> int:
     if options.child:
         options.layer = options.layer[0]
         return _child(options)
+    if options.guided and (unguided := set(options.layer or all_layers()) - _guided_layers()):
+        parser.error(f"--guided: {', '.join(sorted(unguided))}: choose from {', '.join(sorted(_guided_layers()))}")
     return _run_all(options.layer or list(all_layers()), options)
 
 
