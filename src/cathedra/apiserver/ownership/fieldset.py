@@ -94,6 +94,8 @@ class FieldSet:
     @staticmethod
     def of(children: dict[str, FieldSet], *, member: bool) -> FieldSet:
         """Return the set of these parts; the same object for equal parts if all of them are shared."""
+        if not children:
+            return ONE_FIELD if member else NOTHING  # also when the shared sets have been dropped
         return _shared(member, children, FieldSet._of)
 
     @staticmethod
@@ -522,9 +524,9 @@ _ENCODED_PLACEHOLDER: Final = b'"%b"' % PLACEHOLDER.encode()
 _READ: Final[BoundedCache[bytes, FieldSet]] = BoundedCache(KNOWN, most_bytes=KNOWN_BYTES)
 _SHARED: Final[BoundedCache[tuple[object, ...], FieldSet]] = BoundedCache(KNOWN, most_bytes=KNOWN_BYTES)
 _NUMBERS: Final = count(1)
-NOTHING: Final = FieldSet.of({}, member=False)
+NOTHING: Final = FieldSet._of({}, member=False)
 """The set without any path."""
-ONE_FIELD: Final = FieldSet.of({}, member=True)
+ONE_FIELD: Final = FieldSet._of({}, member=True)
 """The set of a path alone."""
 
 # --- what a write changed -----------------------------------------------------------------------------------------
