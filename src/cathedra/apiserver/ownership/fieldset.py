@@ -94,8 +94,6 @@ class FieldSet:
     @staticmethod
     def of(children: dict[str, FieldSet], *, member: bool) -> FieldSet:
         """Return the set of these parts; the same object for equal parts if all of them are shared."""
-        if not children:
-            return ONE_FIELD if member else NOTHING  # also when the shared sets have been dropped
         return _shared(member, children, FieldSet._of)
 
     @staticmethod
@@ -121,6 +119,8 @@ class FieldSet:
     @staticmethod
     def _of(children: dict[str, FieldSet], *, member: bool) -> FieldSet:
         """Build `of`."""
+        if not children:
+            return ONE_FIELD if member else NOTHING  # the shared sets have been dropped
         filled = ""
         placeholder: tuple[str, ...] = ()
         templates = {}
@@ -329,6 +329,12 @@ class FieldSet:
         return f"FieldSet({self.to_json()})"
 
 
+def _of_no_part(*, member: bool) -> FieldSet:
+    made = FieldSet(member)
+    made.number = next(_NUMBERS)
+    return made
+
+
 def _shared(member: bool, parts: Mapping[Any, FieldSet], build: Callable[..., FieldSet]) -> FieldSet:
     """Return the shared set of these parts, by path element or by path. ``build`` makes it if it is not known."""
     # In a loop: to map the parts to their numbers takes twice the instructions for one or two of them.
@@ -524,9 +530,9 @@ _ENCODED_PLACEHOLDER: Final = b'"%b"' % PLACEHOLDER.encode()
 _READ: Final[BoundedCache[bytes, FieldSet]] = BoundedCache(KNOWN, most_bytes=KNOWN_BYTES)
 _SHARED: Final[BoundedCache[tuple[object, ...], FieldSet]] = BoundedCache(KNOWN, most_bytes=KNOWN_BYTES)
 _NUMBERS: Final = count(1)
-NOTHING: Final = FieldSet._of({}, member=False)
+NOTHING: Final = _of_no_part(member=False)
 """The set without any path."""
-ONE_FIELD: Final = FieldSet._of({}, member=True)
+ONE_FIELD: Final = _of_no_part(member=True)
 """The set of a path alone."""
 
 # --- what a write changed -----------------------------------------------------------------------------------------
