@@ -183,7 +183,7 @@ class Recorder:
     def close(self) -> None:
         """Remove the file of the present input."""
         self._note.close()
-        self._current.unlink()
+        self._current.unlink(missing_ok=True)
 
 
 def fuzz(layer: Layer, *, seconds: float, inputs: int, seed: int) -> Outcome:
