@@ -260,7 +260,7 @@ def _run_layer(name: str, options: argparse.Namespace, seconds: float) -> subpro
 
 
 def outcome_of(name: str, process: subprocess.Popen[bytes], seconds: float) -> Outcome:
-    """What a layer's process says at its end. Its death is a finding, as is a stall of `STALLED` seconds."""
+    """Return what a layer's process says at its end. Its death is a finding, as is a stall of `STALLED` seconds."""
     outcome = Outcome(name)
     try:
         output, errors = process.communicate(timeout=seconds + STALLED)

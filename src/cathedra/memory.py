@@ -64,7 +64,7 @@ def _dense_mappings(smaps: str) -> Iterator[tuple[int, int]]:
     """
     bounds: tuple[int, int] | None = None
     resident = 0
-    for line in smaps.splitlines():
+    for line in filter(None, smaps.split("\n")):  # a path has any other character that ends a line
         name, *rest = line.split()
         if not name.endswith(":"):
             start, end = (int(part, 16) for part in name.split("-"))

@@ -94,7 +94,7 @@ def test_mappings_of_files_with_any_name_are_read(tmp_path: Path, monkeypatch: p
     granted, mappings = tmp_path / "enabled", tmp_path / "smaps"
     granted.write_text("always [madvise] never\n")
     mappings.write_bytes(
-        mapping("7f0001000000-7f0002000000", path="/tmp/@", resident=4).encode().replace(b"@", b"\xff")
+        mapping("7f0001000000-7f0002000000", path="/tmp/@\x0cb\x1cc\u2028d", resident=4).encode().replace(b"@", b"\xff")
     )
     monkeypatch.setattr(memory, "_PERMISSION", granted)
     monkeypatch.setattr(memory, "_MAPPINGS", mappings)
